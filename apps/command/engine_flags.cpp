@@ -52,6 +52,9 @@ void add_model_flags(Adder& add, EngineOptions& o) {
   add.section("Model");
   add.value("--tokenizer-path", o.tokenizer_path, "DIR", "folder with tokenizer.json; empty = the model's own");
   add.flag("--skip-tokenizer-init", o.skip_tokenizer, "serve token ids only");
+  add.value("--mmproj", o.tower_path, "FILE",
+            "of a GGUF model: the file of its vision tower; empty = an mmproj-*.gguf beside it that belongs to it");
+  add.flag("--no-mmproj,--no-mmproj-auto", o.skip_tower, "take no vision tower: texts only");
   add.value("--load-format", o.load_format, "FORMAT",
             "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json)");
   add.value("--dtype", o.dummy_type, "TYPE",
@@ -193,6 +196,7 @@ void add_engine_flags(CLI::App& app, EngineOptions& o) {
 std::vector<std::string> translate_habits(int argc, char** argv) {
   constexpr std::pair<const char*, const char*> kHabits[] = {{"-np", "--parallel"},
                                                              {"-ub", "--chunked-prefill-size"},
+                                                             {"-mm", "--mmproj"},
                                                              {"-ctk", "--kv-cache-dtype"},
                                                              {"-ctv", "--kv-cache-dtype"}};
   std::vector<std::string> words(argv + 1, argv + argc);

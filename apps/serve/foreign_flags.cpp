@@ -18,7 +18,7 @@ constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpo
 constexpr std::string_view kNoTls = "this server speaks plain HTTP; a proxy before it would bring TLS";
 constexpr std::string_view kPerRequest =
     "requests say it themselves; --sampling-defaults model takes generation_config.json";
-constexpr std::string_view kNoPictures = "towers of GGUF files are not served yet; leave it out to serve text";
+constexpr std::string_view kNoImageTokens = "the tower's file says how many tokens a picture may have; leave it out";
 
 // Those that change what clients get.
 constexpr ForeignFlag kRefused[] = {
@@ -45,7 +45,9 @@ constexpr ForeignFlag kRefused[] = {
     {"--task,--runner", kValue, "auto|generate", kNoEmbedding},
     {"--enable-lora", kNothing, "", kNoLora},
     {"--lora-paths,--lora-modules,--lora,--lora-scaled", kValue, "", kNoLora},
-    {"--mmproj", kValue, "", kNoPictures},
+    {"--mmproj-url", kValue, "",
+     "give a file with --mmproj; one beside the model, or in its repository, is taken by itself"},
+    {"--image-min-tokens,--image-max-tokens", kValue, "", kNoImageTokens},
     {"--json-model-override-args,--hf-overrides", kValue, "{}", kNoConfig},
     {"--rope-scaling", kValue, "", kNoConfig},
     {"--rope-theta,--rope-freq-base,--rope-freq-scale,--rope-scale", kValue, "", kNoConfig},
@@ -178,6 +180,8 @@ constexpr std::string_view kTuningAlone[] = {
     "--jinja",
     "--log-disable",
     "--mlock",
+    "--mmproj-auto",
+    "--mmproj-offload,--no-mmproj-offload",
     "--no-kv-offload",
     "--no-mmap",
     "--no-warmup",
@@ -221,6 +225,8 @@ constexpr Respelling kRespellings[] = {
     {"-mg", "--main-gpu"},
     {"-ts", "--tensor-split"},
     {"-md", "--model-draft"},
+    {"-mm", "--mmproj"},
+    {"-mmu", "--mmproj-url"},
     {"-nkvo", "--no-kv-offload"},
     {"-lv", "--log-verbosity"},
     {"-hff", "--hf-file"},

@@ -144,6 +144,7 @@ EngineOptions ServedModels::engine_options(std::size_t which) {
     engine.kv_memory = fmt::format("{}%", 50 / std::min<std::size_t>(at_once, 4));  // pools of all: half of the memory
   if (which == 0) return engine;
   engine.tokenizer_path.clear();
+  engine.tower_path.clear();
   engine.draft_model.clear();
   if (!draft_path_.empty()) engine.speculative = "none";
   if (engine.load_format != "dummy") engine.load_format = "auto";

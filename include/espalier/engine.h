@@ -29,9 +29,11 @@ struct EngineMetrics;
 
 // Which model is loaded, how it computes, and what the engine may use.
 struct EngineOptions {
-  std::string model_path;            // a GGUF file or an HF directory
-  std::string tokenizer_path;        // empty = the model's
-  bool skip_tokenizer = false;       // serve token ids only
+  std::string model_path;       // a GGUF file or an HF directory
+  std::string tokenizer_path;   // empty = the model's
+  std::string tower_path;       // of a GGUF model: the file of its vision tower (mmproj-*.gguf); empty = one beside it
+  bool skip_tower = false;      // take no tower: serve texts only
+  bool skip_tokenizer = false;  // serve token ids only
   std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
   std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
   int threads = 0;                   // compute threads; 0 = one a performance core that this process may use
@@ -99,6 +101,10 @@ struct ModelInfo {
   std::vector<std::int64_t> windows;                          // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::int64_t tower_bytes = 0;  // of the vision tower's weights; 0: the model takes no pictures
+  std::string tower_path;        // the tower's file; empty: there is none, or it is among the model's
+  // How pictures are made ready for such a tower, as JSON: objects "preprocessor", "processor", "tokenizer" and "config",
+  // as the files of a model's folder have them; empty: the model's folder says it.
+  std::string picture_settings;
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
   int state_cells = 0;           // that there are for them, snapshots included
   int window_tokens = 0;         // slots of what is read through a window; 0: all lies in the pool's slots

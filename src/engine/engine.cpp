@@ -252,6 +252,8 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.quantisation = dominant_type(*files.weights);
   info.tokenizer_path = files.tokenizer_path;
   info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0, tower != nullptr};
+  info.tower_path = tower ? files.tower_path : std::string();
+  info.picture_settings = tower ? files.picture_settings : std::string();
   info.tower_bytes = tower ? static_cast<std::int64_t>(tower->weight_bytes) : 0;
   info.end_tokens = files.config.eos;
   for (TokenId id : files.defaults.eos)

@@ -40,7 +40,10 @@ Result<> make_one_token(Engine& engine) {
 // A model whose pictures cannot be read is served for texts.
 void open_media(const ServerOptions& options, const ChatTemplate* chat_template, ServedModel& model) {
   if (model.tokenizer() == nullptr) return;
-  auto reader = MediaReader::open(model.info().path, *model.tokenizer(), std::int64_t{options.picture_cache_mib} << 20);
+  const std::int64_t cache_bytes = std::int64_t{options.picture_cache_mib} << 20;
+  const std::string& settings = model.info().picture_settings;
+  auto reader = settings.empty() ? MediaReader::open(model.info().path, *model.tokenizer(), cache_bytes)
+                                 : MediaReader::of_settings(settings, *model.tokenizer(), cache_bytes);
   if (!reader.ok()) {
     model.media_trouble = reader.error().message;
     log::warning("{} takes no pictures: {}", model.name(), model.media_trouble);

@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "base/json/json_fields.h"
 #include "net/http/http_types.h"  // same_ignoring_case
+#include "tensor/file/gguf_names.h"
 
 namespace espalier::store {
 namespace {
@@ -92,8 +93,7 @@ std::map<std::string, Gguf> gguf_models(std::span<const HubFile> files) {
   std::map<std::string, Gguf> models;
   for (const HubFile& file : files) {
     if (!file.path.ends_with(".gguf") || !is_safe_path(file.path)) continue;
-    const auto slash = file.path.rfind('/');
-    if (holds_word(file.path.substr(slash == std::string::npos ? 0 : slash + 1), "mmproj")) continue;
+    if (is_mmproj_name(file.path)) continue;
     const Part part = part_of(file.path);
     Gguf& model = models[part.whole];
     model.of = std::max(model.of, part.of);
@@ -188,6 +188,18 @@ Result<HubChoice> choose_gguf(std::span<const HubFile> files, std::string_view q
     return not_there(
         fmt::format("the repository has several GGUF files ({}); choose one with org/name:quant", listed(names)));
   return not_there(fmt::format("no GGUF file is a '{}'; there are {}", quant, listed(names)));
+}
+
+std::optional<std::string> tower_of(std::span<const HubFile> files, const std::string& main) {
+  const std::string own = main.substr(0, main.rfind('/') + 1);
+  for (const std::string& folder : {own, std::string()}) {
+    std::vector<std::string> names;
+    for (const HubFile& file : files)
+      if (is_safe_path(file.path) && file.path.substr(0, file.path.rfind('/') + 1) == folder)
+        names.push_back(file.path.substr(folder.size()));
+    if (const auto tower = mmproj_of_model(main.substr(own.size()), names)) return folder + *tower;
+  }
+  return std::nullopt;
 }
 
 Result<std::vector<std::string>> shards_of_index(std::string_view content) {

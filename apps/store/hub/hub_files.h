@@ -36,6 +36,9 @@ bool is_safe_path(std::string_view path);
 // The GGUF (all parts of it) that `quant` names; without a quant the only one there is, else Q4_K_M.
 Result<HubChoice> choose_gguf(std::span<const HubFile> files, std::string_view quant);
 
+// The vision tower (mmproj-*.gguf) of the model in the GGUF `main`: beside it, else in the top folder; nullopt: none.
+std::optional<std::string> tower_of(std::span<const HubFile> files, const std::string& main);
+
 // All GGUFs that are there with all their parts.
 std::vector<HubChoice> gguf_choices(std::span<const HubFile> files);
 

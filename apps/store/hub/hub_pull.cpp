@@ -83,6 +83,8 @@ class HubPull {
       ESP_TRY(const std::string index, fetch_index(choice.index));
       ESP_TRY(choice, choose_files(repository_.files, name_.quant, index));
     }
+    if (const auto tower = tower_of(repository_.files, choice.main); !choice.main.empty() && tower)
+      choice.files.push_back(*tower);
     ESP_TRY(const std::vector<HubFile> files, described(choice.files));
     ESP_CHECK(plan(files));
     ESP_CHECK(fetch_all(files));

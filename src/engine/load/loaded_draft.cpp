@@ -50,6 +50,8 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   EngineOptions options = o;
   options.model_path = o.draft_model;
   options.tokenizer_path.clear();
+  options.tower_path.clear();
+  options.skip_tower = true;
   if (options.load_format != "dummy") options.load_format = "auto";  // it told of the target
   auto files = open_model_files(options);
   if (!files.ok()) return of_draft(files.error());

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/system/memory_room.h"
 #include "engine/engine_options.h"
+#include "engine/load/tower_file.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/towers/table.h"
@@ -54,6 +55,16 @@ Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFile
   return success();
 }
 
+// Whether --mmproj and --no-mmproj can be meant.
+Result<> check_tower_wish(const EngineOptions& options, bool folder) {
+  if (options.tower_path.empty()) return success();
+  if (options.skip_tower) return bad_request("--mmproj and --no-mmproj exclude each other", "mmproj");
+  if (!folder) return success();
+  return bad_request(fmt::format("--mmproj {} is for a GGUF model; the tower of {} is in its folder",
+                                 options.tower_path, options.model_path),
+                     "mmproj");
+}
+
 // --- an HF directory ---
 
 Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config) {
@@ -81,7 +92,7 @@ Result<> find_tower(const fs::path& folder, ModelFiles& files) {
 Result<> open_folder(const fs::path& folder, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(files.config, load_hf_config(folder));
   choose_draft_layer(options, files);
-  ESP_CHECK(find_tower(folder, files));
+  if (!options.skip_tower) ESP_CHECK(find_tower(folder, files));
   ESP_TRY(files.defaults, load_generation_config(folder));
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_folder(folder));
@@ -121,6 +132,7 @@ Result<ModelFiles> open_model_files(const EngineOptions& options) {
                  "model",
                  {}};
   ESP_CHECK(check_format(options, folder));
+  ESP_CHECK(check_tower_wish(options, folder));
   if (folder)
     ESP_CHECK(open_folder(path, options, files));
   else
@@ -129,6 +141,7 @@ Result<ModelFiles> open_model_files(const EngineOptions& options) {
     ESP_TRY(ModelText text, text_at(options.tokenizer_path));
     take_text(std::move(text), files);
   }
+  if (!folder) ESP_CHECK(take_tower_file(options, files));
   if (files.tokenizer && files.tokenizer->size() > files.config.vocabulary)
     log::warning("the tokenizer has {} ids, but the model knows {}; ids above are refused", files.tokenizer->size(),
                  files.config.vocabulary);

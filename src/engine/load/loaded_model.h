@@ -23,7 +23,10 @@ struct ModelFiles {  // opened, nothing loaded yet
   std::unique_ptr<TensorFile> weights;
   Naming naming = Naming::hf;
   ModelConfig config;
-  std::optional<TowerSpec> tower;  // none: it has none, or one that is not supported here
+  std::optional<TowerSpec> tower;             // none: it has none, or one that is not supported here
+  std::unique_ptr<TensorFile> tower_weights;  // of a tower in a file of its own; null: among the weights
+  std::string tower_path, picture_settings;   // where that is, and ModelInfo::picture_settings
+  bool tower_named = false;                   // by the caller, so that it must be usable
   GenerationDefaults defaults;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only
   std::string chat_template;                   // source; empty when there is none

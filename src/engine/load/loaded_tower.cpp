@@ -46,9 +46,10 @@ Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const E
   const auto report = [&](int done, int total) {
     if (progress) progress("loading the tower", static_cast<double>(done) / total);
   };
-  const Weights weights(*files.weights, files.naming);
+  const Weights weights =
+      files.tower_weights ? Weights(*files.tower_weights, Naming::hf) : Weights(*files.weights, files.naming);
   auto tower = Tower::load(loaded->spec, weights, {chosen.activations, most_rows}, team, report);
-  if (!tower.ok() && tower.error().kind == Error::Kind::bad_file) {
+  if (!tower.ok() && tower.error().kind == Error::Kind::bad_file && !files.tower_named) {
     log::warning("the text model is served alone, its tower cannot be loaded: {}", tower.error().message);
     return std::unique_ptr<LoadedTower>();
   }

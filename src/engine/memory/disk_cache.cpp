@@ -36,7 +36,8 @@ void add_start(Fingerprint& print, const fs::path& path) {
   print.add(std::span(bytes).first(read));
 }
 
-std::string weights_print(const EngineOptions& options, const TensorFile& weights) {
+std::string weights_print(const EngineOptions& options, const ModelFiles& files_of_model) {
+  const TensorFile& weights = *files_of_model.weights;
   Fingerprint print;
   const fs::path path = options.model_path;
   std::error_code ignored;
@@ -50,6 +51,10 @@ std::string weights_print(const EngineOptions& options, const TensorFile& weight
     if (!file.empty() && options.load_format != "dummy") add_start(print, (folder ? path : path.parent_path()) / file);
   }
   add_tensors(print, weights);
+  if (files_of_model.tower_weights) {
+    add_start(print, files_of_model.tower_path);
+    add_tensors(print, *files_of_model.tower_weights);
+  }
   return print.text();
 }
 
@@ -118,8 +123,8 @@ std::string disk_cache_key(const DiskCacheParts& p) {
   return fmt::format(
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
-      weights_print(p.options, *p.files.weights), tokenizer_print(p.options, p.files), p.decoder.isa(),
-      p.options.activations, p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
+      weights_print(p.options, p.files), tokenizer_print(p.options, p.files), p.decoder.isa(), p.options.activations,
+      p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
 }
 
 DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {

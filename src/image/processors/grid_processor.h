@@ -40,6 +40,10 @@ struct FilmPlan {
 class GridProcessor : public Processor {
  public:
   GridProcessor(GridPlan plan, std::string image_token);
+  void set_surroundings(std::string before, std::string behind) {
+    before_ = std::move(before);
+    behind_ = std::move(behind);
+  }
   // `placeholder`: the token that a prompt carries for a film; `token`: those that its features replace.
   void set_films(FilmPlan plan, std::string placeholder, std::string token) {
     films_ = std::make_unique<FilmPlan>(std::move(plan));

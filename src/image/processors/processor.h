@@ -92,6 +92,9 @@ class Processor {
   // The text of the token that a prompt carries once for a picture, and of the one that features replace.
   const std::string& placeholder() const { return placeholder_; }
   const std::string& image_token() const { return image_token_; }
+  // What stands before and behind a placeholder in prompts of the family, where that is no part of what replaces it.
+  const std::string& before() const { return before_; }
+  const std::string& behind() const { return behind_; }
   // The same for films; empty where the family takes none.
   const std::string& film_placeholder() const { return film_placeholder_; }
   const std::string& film_token() const { return film_token_; }
@@ -99,6 +102,7 @@ class Processor {
 
  protected:
   std::string placeholder_, image_token_, film_placeholder_, film_token_;
+  std::string before_, behind_;
 
  private:
   friend Result<std::unique_ptr<const Processor>> make_processor(const ProcessorFiles& files);

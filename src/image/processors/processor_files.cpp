@@ -43,4 +43,13 @@ Result<std::optional<ProcessorFiles>> read_processor_files(const std::filesystem
   return std::optional(std::move(files));
 }
 
+ProcessorFiles processor_files_of(const Json& settings) {
+  ProcessorFiles files;
+  for (const auto& [name, into] :
+       {std::pair("preprocessor", &files.preprocessor), std::pair("processor", &files.processor),
+        std::pair("tokenizer", &files.tokenizer), std::pair("config", &files.config)})
+    if (const Json* part = find_field(settings, name)) *into = *part;
+  return files;
+}
+
 }  // namespace espalier::pictures

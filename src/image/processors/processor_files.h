@@ -14,4 +14,7 @@ namespace espalier::pictures {
 // no pictures, or its maker did not say how.
 Result<std::optional<ProcessorFiles>> read_processor_files(const std::filesystem::path& folder);
 
+// The same files as the members "preprocessor", "processor", "tokenizer" and "config" of one object.
+ProcessorFiles processor_files_of(const Json& settings);
+
 }  // namespace espalier::pictures

@@ -25,6 +25,7 @@ struct MediaTokens {
   std::string token;     // those that its features replace
   TokenId token_id = -1;
   bool bare = false;  // the vocabulary has none of the processor's own marks: only the tokens stand
+  std::string alone;  // the mark where nobody's template writes something around it: with what the family has there
 };
 
 // Shows pictures to one model.
@@ -33,6 +34,9 @@ class MediaReader {
   // Null where the folder says nothing about pictures.
   static Result<std::shared_ptr<MediaReader>> open(const std::filesystem::path& folder, const Tokenizer& tokenizer,
                                                    std::int64_t cache_bytes);
+  // The same out of ModelInfo::picture_settings, which says it instead of a folder.
+  static Result<std::shared_ptr<MediaReader>> of_settings(std::string_view settings, const Tokenizer& tokenizer,
+                                                          std::int64_t cache_bytes);
   static Result<std::shared_ptr<MediaReader>> make(const pictures::ProcessorFiles& files, const Tokenizer& tokenizer,
                                                    std::int64_t cache_bytes);
 

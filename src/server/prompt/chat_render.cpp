@@ -92,20 +92,27 @@ Result<RenderedChat> rendered(const ChatTemplate& chat_template, const ChatInput
   return RenderedChat{std::move(text).value(), {}};
 }
 
-// Stand-ins give way to the marks that a prompt carries.
+// Stand-ins give way to the marks that a prompt carries, with what belongs around them.
 void put_marks(const MediaReader& reader, const ChatPrompt& prompt, ChatText& text) {
+  bool changed = false;
   for (std::size_t i = 0; i < text.marks.size(); ++i) {
     MediaMark& mark = text.marks[i];
-    const std::string& sign = reader.tokens(prompt.media[mark.medium].kind == MediaSource::Kind::film).mark;
+    const bool film = prompt.media[mark.medium].kind == MediaSource::Kind::film;
+    const std::string &sign = reader.tokens(film).mark, &alone = reader.forms().alone(film);
     if (text.chat.text.compare(mark.begin, mark.bytes, sign) == 0) continue;
-    text.chat.text.replace(mark.begin, mark.bytes, sign);
+    text.chat.text.replace(mark.begin, mark.bytes, alone);
     const auto moved = [&](std::size_t& at) {
-      if (at > mark.begin) at = at - mark.bytes + sign.size();
+      if (at > mark.begin) at = at - mark.bytes + alone.size();
     };
     for (std::size_t later = i + 1; later < text.marks.size(); ++later) moved(text.marks[later].begin);
     for (TextRange& range : text.chat.own) moved(range.begin), moved(range.end);
+    const std::size_t before = alone.find(sign);
+    text.chat.own.push_back({mark.begin, mark.begin + alone.size()});
+    mark.begin += before;
     mark.bytes = sign.size();
+    changed = true;
   }
+  if (changed) std::ranges::sort(text.chat.own, {}, &TextRange::begin);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ MediaForms MediaForms::of(const ContentForm::Render& render, const ContentForm& 
                           std::string film) {
   MediaForms made;
   made.marks_ = {std::move(picture), std::move(film)};
-  made.around_ = made.marks_;
+  made.around_ = made.alone_ = made.marks_;
   for (std::size_t role = 0; role < kRoles; ++role) {
     made.forms_[role] = {-1, -1};
     if (!content.takes_parts(kContentRoles[role])) continue;
@@ -105,6 +105,12 @@ MediaForms MediaForms::of(const ContentForm::Render& render, const ContentForm& 
     }
   }
   return made;
+}
+
+void MediaForms::set_alone(bool film, std::string text) {
+  const std::size_t kind = film ? 1 : 0;
+  if (form_of("user", film) < 0) around_[kind] = text;
+  alone_[kind] = std::move(text);
 }
 
 int MediaForms::form_of(std::string_view role, bool film) const {

@@ -48,12 +48,15 @@ class MediaForms {
 
   // What the template writes around and for one picture (or film) of a user: "<|vision_start|><|image_pad|><|vision_end|>".
   const std::string& around(bool film) const { return around_[film ? 1 : 0]; }
+  // What is to stand for one where the template writes nothing of its own: the mark, perhaps between others.
+  const std::string& alone(bool film) const { return alone_[film ? 1 : 0]; }
+  void set_alone(bool film, std::string text);
 
  private:
   static constexpr std::size_t kRoles = 4;
   int form_of(std::string_view role, bool film) const;
 
-  std::array<std::string, 2> marks_, around_;
+  std::array<std::string, 2> marks_, around_, alone_;
   std::array<std::array<int, 2>, kRoles> forms_{};  // by role, then picture or film: of media_forms, or -1: stand-ins
 };
 

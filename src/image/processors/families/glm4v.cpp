@@ -52,6 +52,7 @@ class GlmProcessor : public GridProcessor {
 MadeProcessor make_glm4v(Settings& settings) {
   auto processor = std::make_unique<GlmProcessor>(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
                                                   settings.token("image_token", "<|image|>"));
+  processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
   const bool newer = settings.type() == "Glm46VImageProcessor";
   Settings films = settings.video();
   FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};

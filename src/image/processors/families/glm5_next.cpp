@@ -68,8 +68,9 @@ MadeProcessor make_glm5_next(Settings& settings) {
   budget.lowest = settings.integer("min_image_tokens", 16) * token_pixels;
   budget.highest = settings.integer("max_image_tokens", 8'000) * token_pixels;
   plan.fit = [budget](Size picture, int) -> Result<FittedSize> { return fit(budget, picture); };
-  return std::unique_ptr<Processor>(
-      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|image|>")));
+  auto processor = std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|image|>"));
+  processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
+  return std::unique_ptr<Processor>(std::move(processor));
 }
 
 }  // namespace espalier::pictures

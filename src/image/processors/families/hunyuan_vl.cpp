@@ -32,8 +32,10 @@ MadeProcessor make_hunyuan_vl(Settings& settings) {
   plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest](Size picture, int) {
     return fitted(size_in_budget(picture, factor, {lowest, highest}));
   };
-  return std::unique_ptr<Processor>(
-      std::make_unique<HunyuanProcessor>(std::move(plan), settings.token("image_token", "<|image_pad|>")));
+  auto processor = std::make_unique<HunyuanProcessor>(std::move(plan), settings.token("image_token", "<|image_pad|>"));
+  processor->set_surroundings(settings.token("image_start_token", "<｜hy_place▁holder▁no▁100｜>"),
+                              settings.token("image_end_token", "<｜hy_place▁holder▁no▁101｜>"));
+  return std::unique_ptr<Processor>(std::move(processor));
 }
 
 }  // namespace espalier::pictures

@@ -32,8 +32,9 @@ MadeProcessor make_kimi_k25(Settings& settings) {
   plan.fit = [side = plan.form.side, merge = plan.merge, most, longest](Size picture, int) -> Result<FittedSize> {
     return fit(picture, side, merge, most, longest);
   };
-  return std::unique_ptr<Processor>(
-      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|media_pad|>")));
+  auto processor = std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|media_pad|>"));
+  processor->set_surroundings("<|media_begin|>image<|media_content|>", "<|media_end|>");
+  return std::unique_ptr<Processor>(std::move(processor));
 }
 
 }  // namespace espalier::pictures

@@ -36,8 +36,10 @@ MadeProcessor make_paddleocr_vl(Settings& settings) {
                  Size picture, int) -> Result<FittedSize> {
     return fitted(size_in_budget(at_least(picture, factor), factor, {lowest, highest}));
   };
-  return std::unique_ptr<Processor>(
-      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|IMAGE_PLACEHOLDER|>")));
+  auto processor =
+      std::make_unique<GridProcessor>(std::move(plan), settings.token("image_token", "<|IMAGE_PLACEHOLDER|>"));
+  processor->set_surroundings("<|IMAGE_START|>", "<|IMAGE_END|>");
+  return std::unique_ptr<Processor>(std::move(processor));
 }
 
 }  // namespace espalier::pictures

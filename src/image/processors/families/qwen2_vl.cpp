@@ -110,14 +110,16 @@ MadeProcessor make_qwen2_vl(Settings& settings) {
   fit_in_budget(plan);
   std::string token = settings.token("image_token", "<|image_pad|>");
   std::string film_token = settings.token("video_token", "<|video_pad|>");
+  const std::string start = settings.token("vision_start_token", "<|vision_start|>"),
+                    end = settings.token("vision_end_token", "<|vision_end|>");
   if (is_third(settings)) {
-    auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token,
-                                                      settings.token("vision_start_token", "<|vision_start|>"),
-                                                      settings.token("vision_end_token", "<|vision_end|>"));
+    auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token, start, end);
+    processor->set_surroundings(start, end);
     processor->set_films(qwen3_films(settings.video()), film_token, film_token);
     return std::unique_ptr<Processor>(std::move(processor));
   }
   auto processor = std::make_unique<GridProcessor>(std::move(plan), token);
+  processor->set_surroundings(start, end);
   processor->set_films(qwen2_films(settings.video()), film_token, film_token);
   return std::unique_ptr<Processor>(std::move(processor));
 }

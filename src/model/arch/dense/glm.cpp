@@ -9,7 +9,7 @@ namespace {
 Attention glm_attention(const Fields& f) {
   Attention a = attention_heads(f);
   a.rope = rope_of(f, {.head_dim = a.head_dim, .part = 0.5});
-  a.pairs = true;
+  a.pairs = !f.is_gguf() || a.rope->axes.empty();  // files of models that see pictures have halves that turn together
   a.qkv_bias = f.flag_or({"attention_bias"}, false);
   return a;
 }

@@ -2,6 +2,8 @@
 // shared one of an MLP's width. Source: Hunyuan-A13B report; transformers' HunYuanDenseV1Model and HunYuanMoEV1Model.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "model/arch/families.h"
@@ -23,17 +25,17 @@ Attention hunyuan_attention(const Fields& f) {
 // Sections of a whole head, not of its frequencies: the first stands at the token's position, the others on a picture's
 // axes, so that the halves that turn together go by different ones.
 void turn_by_sections(const Fields& f, RopeSpec& rope) {
-  const Fields own = f.at({f.has({"rope_parameters"}) ? "rope_parameters" : "rope_scaling"});
-  const auto sections = own.integers({"mrope_section|xdrope_section"}, 16);
+  const FieldName name{"mrope_section|xdrope_section", "rope.dimension_sections"};
+  const Fields own = f.is_gguf() ? f : f.at({f.has({"rope_parameters"}) ? "rope_parameters" : "rope_scaling"});
+  const auto sections = own.integers(name, 16);
   if (sections.empty()) return;
   rope.axes.clear();
   for (std::size_t i = 0; i < sections.size(); ++i)
     for (std::int64_t n = 0; n < 2 * sections[i] && n < ConfigLimits::head_dim; ++n)
       rope.axes.push_back(i == 0 ? RopeSpec::own_position : static_cast<std::uint8_t>(i - 1));
   if (sections.size() == 4 && std::cmp_equal(rope.axes.size(), rope.dims())) return;
-  own.refuse({"mrope_section|xdrope_section"},
-             fmt::format("{} must have four sections that add up to {}, half a head",
-                         own.path({"mrope_section|xdrope_section"}), rope.dims() / 2));
+  own.refuse(name,
+             fmt::format("{} must have four sections that add up to {}, half a head", own.path(name), rope.dims() / 2));
   rope.axes.clear();
 }
 
@@ -50,6 +52,14 @@ ModelSpec hunyuan_dense(const Fields& f) {
 
 ModelSpec hunyuan_vl(const Fields& f) {
   Attention attention = hunyuan_attention(f);
+  if (const double alpha = f.number_or({"", "rope.scaling.alpha"}, 0, {.low = 0, .high = 1e9}); alpha > 0) {
+    const double base = f.number_or({"", "rope.freq_base"}, 10000, {.low = 0, .high = 1e12, .above_low = true});
+    const double dims = std::max(4, attention.head_dim);
+    attention.rope = rope_of(f, {.head_dim = attention.head_dim,
+                                 .theta = base * std::pow(alpha, dims / (dims - 2)),
+                                 .scaled = false,
+                                 .own_theta = true});
+  }
   turn_by_sections(f, *attention.rope);
   ModelSpec spec = decoder(f, [&](int) { return pre_norm(attention, gated_mlp(f)); });
   spec.names.hf = kHeadNorms;

@@ -70,7 +70,10 @@ Attention gemma4_attention(const Fields& f, int layer, int layers) {
   a.head_norm = Attention::HeadNorm::each;
   a.value_norm = a.query_norm;
   a.rope = rope(f, window, a.head_dim);
-  if (window && f.word_or({"use_bidirectional_attention"}, "") == "vision") a.around = AttendOp::Around::span_ahead;
+  // GGUF files do not say it; it is so in the models without inputs of their own for each layer.
+  const bool both_ways = f.is_gguf() ? f.count_or({"", "embedding_length_per_layer_input"}, 0) == 0
+                                     : f.word_or({"use_bidirectional_attention"}, "") == "vision";
+  if (window && both_ways) a.around = AttendOp::Around::span_ahead;
   if (window) a.visibility = Visibility::window(f.integer_or({"sliding_window", "attention.sliding_window"}, 512));
   a.keys_are_values = !window && f.flag_or({"attention_k_eq_v"}, false);
   const int sharing = f.count_or({"num_kv_shared_layers", "attention.shared_kv_layers"}, 0, layers);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/towers/mmproj/mmproj_pictures.h"
 #include "model/towers/mmproj/mmproj_projectors.h"
 #include "model/towers/table.h"
 
@@ -28,12 +29,23 @@ Result<std::unique_ptr<MmprojFile>> MmprojFile::read(const GgufFile& file) {
                  {}};
   std::unique_ptr<MmprojFile> made(new MmprojFile(file));
   made->projector_ = projector;
-  ESP_TRY(const Json config, configuration_of(file, *projector));
-  made->config_ = config.dump();
-  ESP_TRY(auto spec, read_tower_config(made->config_, file.name()));
+  ESP_TRY(made->config_, configuration_of(file, *projector));
+  ESP_TRY(auto spec, read_tower_config(made->config_.dump(), file.name()));
   made->spec_ = std::move(*spec);
   ESP_CHECK(made->name_tensors());
   return made;
+}
+
+Result<std::unique_ptr<MmprojFile>> MmprojFile::open(const std::filesystem::path& path) {
+  ESP_TRY(GgufFile opened, GgufFile::open(path));
+  auto file = std::make_unique<const GgufFile>(std::move(opened));
+  ESP_TRY(auto made, read(*file));
+  made->opened_ = std::move(file);
+  return made;
+}
+
+Json MmprojFile::picture_settings(const std::function<bool(std::string_view)>& has_token) const {
+  return picture_settings_of(file_, *projector_, config_, has_token);
 }
 
 const Tensor* MmprojFile::find(std::string_view name) const {
@@ -121,8 +133,9 @@ Result<Tensor> MmprojFile::turned_back(const Tensor& stored) {
   const auto is_of = [&](std::string_view part) {
     return stored.name.ends_with(std::string(part) + ".weight") || stored.name.ends_with(std::string(part) + ".bias");
   };
-  if (projector_->head_rows == Projector::HeadRows::pairs && (is_of(".attn_q") || is_of(".attn_k")))
-    return rows_in_order(stored, 1);
+  const bool each =
+      projector_->head_rows == Projector::HeadRows::pairs || projector_->head_rows == Projector::HeadRows::thirds;
+  if (each && (is_of(".attn_q") || is_of(".attn_k"))) return rows_in_order(stored, 1);
   if (projector_->head_rows == Projector::HeadRows::axes && is_of(".attn_qkv")) return rows_in_order(stored, 3);
   if (stored.name == "mm.soft_emb_norm.weight") return less_one(stored);
   return stored;
@@ -149,7 +162,11 @@ Result<Tensor> MmprojFile::joined_frames(Tensor first, const Tensor& second) {
 
 // Where row i of a head of so many rows is stored.
 std::int64_t MmprojFile::stored_row(std::int64_t i, std::int64_t dim) const {
-  const std::int64_t half = dim / 2;
+  const std::int64_t half = dim / 2, third = dim / 6;
+  if (projector_->head_rows == Projector::HeadRows::thirds) {
+    if (i >= 6 * third) return i;
+    return i % (3 * third) / third * 2 * third + i / (3 * third) * third + i % third;
+  }
   if (projector_->head_rows == Projector::HeadRows::pairs) return i % half * 2 + i / half;
   return i / 2 % 2 * half + i / 4 * 2 + i % 2;
 }

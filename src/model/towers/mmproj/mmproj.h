@@ -9,12 +9,15 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/json/json.h"
 #include "model/tower_spec.h"
 #include "tensor/file/gguf.h"
 
@@ -27,9 +30,12 @@ class MmprojFile : public TensorFile {
  public:
   // `file` must outlive what is made of it.
   static Result<std::unique_ptr<MmprojFile>> read(const GgufFile& file);
+  static Result<std::unique_ptr<MmprojFile>> open(const std::filesystem::path& path);
 
   const TowerSpec& spec() const { return spec_; }
-  const std::string& config() const { return config_; }  // as config.json would say it
+  const Json& config() const { return config_; }  // as config.json would say it
+  // How its pictures are made ready: mmproj_pictures.h.
+  Json picture_settings(const std::function<bool(std::string_view)>& has_token) const;
 
   const Tensor* find(std::string_view name) const override;
   const std::vector<Tensor>& tensors() const override { return tensors_; }
@@ -50,9 +56,10 @@ class MmprojFile : public TensorFile {
   Tensor pixels_first(Tensor stored);
   Result<Tensor> less_one(Tensor stored);
 
+  std::unique_ptr<const GgufFile> opened_;  // by open(); null: by somebody else
   const GgufFile& file_;
   const Projector* projector_ = nullptr;
-  std::string config_;
+  Json config_;
   TowerSpec spec_;
   std::vector<Tensor> tensors_;
   std::map<std::string, std::size_t, std::less<>> places_;  // of tensors_, by name

@@ -194,6 +194,12 @@ void complete_hunyuan(const ProjectorKeys& keys, Json& top, Json& vision) {
   vision["max_image_size"] = side_of_positions(keys) * keys.number("patch_size", 16);
 }
 
+void complete_minimax(const ProjectorKeys& keys, Json& top, Json& vision) {
+  top["model_type"] = "minimax_m3_vl";
+  top["projector_hidden_size"] = keys.rows("mm.1.weight");
+  vision["hidden_act"] = "gelu";
+}
+
 constexpr StoredRole kLayerRoles[] = {{"attn_norm", "ln1"},
                                       {"ffn_norm", "ln2"},
                                       {"attn_q", "attn_q"},
@@ -251,6 +257,8 @@ constexpr StoredRole kMinicpm[] = {{"mm.mlp.norm", "mm.input_norm"},
                                    {"window.ffn_norm", "v.vit_merger.ds_ln"},
                                    {"window.up", "v.vit_merger.ds_ffn_up"},
                                    {"window.down", "v.vit_merger.ds_ffn_down"}};
+constexpr StoredRole kMinimax[] = {
+    {"mm.0", "mm.1"}, {"mm.2", "mm.2"}, {"mm.merge.0", "mm.merger.fc1"}, {"mm.merge.2", "mm.merger.fc2"}};
 
 constexpr Projector kProjectors[] = {
     {"mlp", "quick_gelu", complete_llava, kLlava},
@@ -271,6 +279,7 @@ constexpr Projector kProjectors[] = {
     {"kimik25", "gelu_pytorch_tanh", complete_kimi, kPaddleocr, Projector::HeadRows::axes},
     {"hunyuanvl", "gelu", complete_hunyuan, kHunyuan, Projector::HeadRows::plain, false, true},
     {"minicpmv4_6", "gelu_pytorch_tanh", complete_minicpm, kMinicpm},
+    {"minimax_m3", "gelu", complete_minimax, kMinimax, Projector::HeadRows::thirds},
 };
 
 }  // namespace

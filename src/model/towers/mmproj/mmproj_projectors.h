@@ -42,8 +42,9 @@ struct Projector {
   void (*complete)(const ProjectorKeys& keys, Json& top, Json& vision);
   std::span<const StoredRole> roles;  // beside the common ones
   // Rows of queries' and keys' heads, as they are stored: as they are; pair by pair instead of half by half; pairs of one
-  // axis behind those of the other instead of in turns (of all three in one tensor).
-  enum class HeadRows { plain, pairs, axes };
+  // axis behind those of the other instead of in turns (of all three in one tensor); both halves of an axis, then those of
+  // the next, instead of first halves of three axes and then second ones.
+  enum class HeadRows { plain, pairs, axes, thirds };
   HeadRows head_rows = HeadRows::plain;
   bool pixels_first = false;   // the family's patches have their channels last
   bool lacks_own_row = false;  // learned positions begin with a row of a class token that nobody reads

@@ -22,7 +22,7 @@ struct Recipe {
   std::string golden, projector;
   Names names;  // parts of names that are replaced, one after the other
   std::function<void(GgufWriter&, const Json& config, const Json& vision)> keys = {};
-  bool pairs = false, split = false, pixels_last = false, axes = false, own_row = false;
+  bool pairs = false, split = false, pixels_last = false, axes = false, own_row = false, thirds = false;
 };
 
 inline void PrintTo(const Recipe& recipe, std::ostream* out) {
@@ -304,6 +304,13 @@ inline std::vector<Recipe> recipes() {
                   {"perceive.image_begin", "mm.image_begin"},
                   {"perceive.image_end", "mm.image_end"}}});
   all.back().own_row = true;
+  all.push_back({"mm-minimax-m3-vl", "minimax_m3",
+                 with({{"vision_tower.vision_model.", ""},
+                       {"multi_modal_projector.merge_linear_", "mm.merger.fc"},
+                       {"patch_merge_mlp.linear_", "mm.merger.fc"},
+                       {"multi_modal_projector.linear_", "mm."}},
+                      kSiglip)});
+  all.back().thirds = true;
   return all;
 }
 

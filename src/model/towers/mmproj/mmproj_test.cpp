@@ -1,5 +1,5 @@
 // Towers out of llama.cpp's files: features equal those of the checkpoint that a file is made of. Files are made here as
-// llama.cpp's converter makes them (conversion/ there), or taken from ESPALIER_MMPROJ (a folder of <golden>.gguf).
+// llama.cpp's converter makes them (conversion/ there), or taken from ESPALIER_MMPROJ_GOLDENS (a folder of <golden>.gguf).
 #include "model/towers/mmproj/mmproj.h"
 
 #include <gmock/gmock.h>
@@ -50,6 +50,22 @@ std::vector<float> axes_apart(const std::vector<float>& from, std::int64_t rows,
       for (std::int64_t pair = 0; pair < dim / 4; ++pair)
         for (const std::int64_t i : {0, 1}) put_row(h * dim + pair * 4 + axis * 2 + i);
   for (std::int64_t row = rows / 3 * 2; row < rows; ++row) put_row(row);
+  return to;
+}
+
+// First halves of three axes and then second ones become both halves of an axis, then those of the next.
+std::vector<float> by_thirds(const std::vector<float>& from, std::int64_t rows, std::int64_t heads) {
+  std::vector<float> to;
+  const std::int64_t dim = rows / heads, third = dim / 6, width = static_cast<std::int64_t>(from.size()) / rows;
+  const auto put_row = [&](std::int64_t row) {
+    to.insert(to.end(), from.begin() + row * width, from.begin() + (row + 1) * width);
+  };
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t axis = 0; axis < 3; ++axis)
+      for (std::int64_t half = 0; half < 2; ++half)
+        for (std::int64_t i = 0; i < third; ++i) put_row(h * dim + half * 3 * third + axis * third + i);
+    for (std::int64_t i = 6 * third; i < dim; ++i) put_row(h * dim + i);
+  }
   return to;
 }
 
@@ -104,6 +120,8 @@ std::vector<Stored> converted(const Recipe& recipe, const Tensor& tensor, const 
   const bool turned = one.name.find("attn_q.") != std::string::npos || one.name.find("attn_k.") != std::string::npos;
   if (recipe.pairs && turned)
     one.values = rows_in_pairs(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
+  if (recipe.thirds && turned)
+    one.values = by_thirds(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
   if (recipe.axes && one.name.find("attn_qkv") != std::string::npos)
     one.values = axes_apart(one.values, one.shape[0], vision["num_attention_heads"].get<std::int64_t>());
   if (recipe.own_row && one.name == "v.position_embd.weight") {
@@ -152,7 +170,7 @@ std::string file_of(const Recipe& recipe, const TowerGolden& g) {
 }
 
 std::filesystem::path stored(const Recipe& recipe, const TowerGolden& g, const testing::TempFolder& folder) {
-  if (const char* ready = std::getenv("ESPALIER_MMPROJ")) {
+  if (const char* ready = std::getenv("ESPALIER_MMPROJ_GOLDENS")) {
     const auto path = std::filesystem::path(ready) / (recipe.golden.substr(3) + ".gguf");
     if (std::filesystem::exists(path)) return path;
     std::printf("%s is not there; a file is made\n", path.c_str());
