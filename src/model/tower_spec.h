@@ -23,6 +23,7 @@ struct Picture {
   int tiles = 1;                          // of any-resolution processors: the whole picture in small, then its tiles
   int original_height = 0, original_width = 0;  // in pixels, where tiles were padded
   int plane_height = 0, plane_width = 0;        // in pixels, where patches do not reach the end; 0: they do
+  bool film = false;                            // frames of one, for towers that make other rows of these
   std::int64_t patches() const { return std::int64_t{frames} * tiles * height * width; }
 };
 
@@ -47,7 +48,7 @@ struct BlendedRows {
 struct PicturePlace {
   std::int64_t first = 0;  // its first token
   int frames = 1, height = 1, width = 1;
-  double frame_step = 1;  // of time
+  double seconds = 0;  // of a film, that a frame takes
 };
 // The positions of a prompt's tokens on several axes.
 struct AxisPlan {
@@ -72,6 +73,7 @@ struct TowerSpec {
   int patch_width = 0;        // floats
   int planes = 0, patch = 0;  // pixels are planes of so many channels, cut into squares of so many pixels; 0: patches
   int side = 0;               // patches of a picture, where their number is fixed; 0: any
+  int most_frames = 0;        // of a picture; 0: any number
   int merge = 1;              // height and width are multiples of it
   int features_width = 0;     // the text model's
   int deep_outputs = 0;       // outputs for the text model's first layers, beside the features

@@ -10,6 +10,8 @@
 namespace espalier::server {
 namespace {
 
+constexpr unsigned kDownloads = 8;  // threads that wait for other hosts
+
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -36,7 +38,8 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
-      slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}) {}
+      slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
+      downloads(media, media_memory, kDownloads, static_cast<std::size_t>(options.max_side_tasks)) {}
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
   ESP_TRY(auto events, parse_cache_event_config(options.cache_events));
@@ -58,6 +61,7 @@ Service::~Service() {
   models.stop();
   pool.stop();
   bulk.stop();
+  downloads.stop();
   slow.stop();
   light.stop();
   heavy.stop();

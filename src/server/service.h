@@ -21,6 +21,7 @@
 #include "server/batches/batch_runner.h"
 #include "server/cache_events/cache_event_publisher.h"
 #include "server/fields/unknown_fields.h"
+#include "server/media/media_downloads.h"
 #include "server/media/media_fetch.h"
 #include "server/metrics/server_metrics.h"
 #include "server/models/model_fetches.h"
@@ -88,6 +89,7 @@ class Service {
   // either.
   CompletionNotifier light{"light"}, heavy{"heavy"}, storing{"storing"};
   BackgroundPool pool, bulk, slow;
+  MediaDownloads downloads;
 };
 
 double steady_seconds();

@@ -23,7 +23,8 @@ tv_resize = tvF.resize
 
 def pil_resize(image, size, interpolation=None, antialias=True, **kw):
     """Where the library has torchvision's resize only, Pillow's stands in its place, as in the goldens."""
-    how = getattr(Image.Resampling, str(getattr(interpolation, "value", interpolation)).upper())
+    how = getattr(interpolation, "value", interpolation)
+    how = Image.Resampling(how) if isinstance(how, int) else getattr(Image.Resampling, how.upper())
     height, width = size
     flat = image.reshape(-1, *image.shape[-3:])
     pil = [np.asarray(Image.fromarray(x.permute(1, 2, 0).numpy()).resize((width, height), how)) for x in flat]

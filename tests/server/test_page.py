@@ -20,6 +20,7 @@ DOUBLE = """<script>
 const asked = [], answers = %s;
 window.fetch = async (url, options) => {
   if (url.endsWith("/v1/models")) return new Response(JSON.stringify({data: [{id: "toy"}]}));
+  if (url.endsWith("/props")) return new Response(JSON.stringify({modalities: {vision: %s}}));
   asked.push(JSON.parse(options.body));
   const answer = answers.shift();
   if (answer === "unreachable") throw new TypeError("Failed to fetch");
@@ -60,10 +61,10 @@ def events(*pieces, reason="stop"):
 
 
 @unittest.skipIf(BROWSER is None, "no chromium here: the tests of the chat page are left out")
-class Page(unittest.TestCase):
-    def play(self, answers, steps):
+class PageCase(unittest.TestCase):
+    def play(self, answers, steps, sees=True):
         with tempfile.TemporaryDirectory() as folder:
-            page = PAGE.replace("<script>", DOUBLE % json.dumps(answers) + "<script>", 1)
+            page = PAGE.replace("<script>", DOUBLE % (json.dumps(answers), json.dumps(sees)) + "<script>", 1)
             page = page.replace("</body>", PLAY % steps + "</body>", 1)
             file = pathlib.Path(folder) / "page.html"
             file.write_text(page)
@@ -73,6 +74,8 @@ class Page(unittest.TestCase):
         self.assertIn("RESULT", out.stdout, out.stderr[-2000:])
         return json.loads(base64.b64decode(out.stdout.split("RESULT")[1].split("END")[0]))
 
+
+class Page(PageCase):
     def test_the_key_field_shows_only_when_a_key_is_wanted(self):
         seen = self.play([{"error": {"message": "this server needs an API key", "code": "invalid_api_key"}, "status": 401}], """
             const before = getComputedStyle($("key-label")).display;
@@ -138,6 +141,76 @@ class Page(unittest.TestCase):
             self.assertIn(part, html)
         self.assertNotIn("<img", html)
         self.assertIn("end ** not bold, 2 * 3 * 4", plain)
+
+
+# A picture of one dot, as a file that somebody holds.
+DOT = """
+const bytes = Uint8Array.from(atob("%s"), c => c.charCodeAt(0));
+const held = (name, type) => { const all = new DataTransfer(); all.items.add(new File([bytes], name, {type})); return all; };
+await until(() => sees !== null);
+""" % base64.b64encode((SOURCE / "tests" / "data" / "pictures" / "1.png").read_bytes()).decode()
+
+
+class PagePictures(PageCase):
+    def urls(self, message):
+        return [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
+
+    def test_dropped_pasted_and_chosen_pictures_are_sent_and_shown(self):
+        asked, shown, waiting, over = self.play([events("a dot"), events("again")], DOT + """
+            const held1 = held("a.png", "image/png");
+            document.dispatchEvent(new DragEvent("dragover", {dataTransfer: held1, bubbles: true, cancelable: true}));
+            const over = $("ask").classList.contains("over");
+            document.dispatchEvent(new DragEvent("drop", {dataTransfer: held1, bubbles: true, cancelable: true}));
+            await until(() => added.length === 1);
+            $("text").dispatchEvent(new ClipboardEvent("paste", {clipboardData: held("b.png", "image/png"), bubbles: true, cancelable: true}));
+            await until(() => added.length === 2);
+            $("files").files = held("c.png", "image/png").files;
+            $("files").dispatchEvent(new Event("change"));
+            await until(() => added.length === 3);
+            $("added").querySelector("button").click();
+            const waiting = $("added").querySelectorAll("img").length;
+            await say("what is this?");
+            await say("and this?");
+            return [asked, [...document.querySelectorAll(".turn.user")].map(t => [t.querySelectorAll("img").length, t.innerText.trim()]), [waiting, added.length], over];""")
+        dot = "data:image/png;base64," + base64.b64encode((SOURCE / "tests" / "data" / "pictures" / "1.png").read_bytes()).decode()
+        self.assertEqual(self.urls(asked[0]["messages"][0]), [dot, dot])
+        self.assertEqual(asked[0]["messages"][0]["content"][-1], {"type": "text", "text": "what is this?"})
+        self.assertEqual(shown, [[2, "what is this?"], [0, "and this?"]])
+        self.assertEqual(waiting, [2, 0])
+        self.assertTrue(over)
+        self.assertEqual(self.urls(asked[1]["messages"][0]), [dot, dot], "it stays in the conversation")
+
+    def test_a_question_may_be_a_picture_alone_and_is_asked_again_whole(self):
+        asked = self.play(["unreachable", events("fine")], DOT + """
+            await take(held("a.png", "image/png").files);
+            await say("");
+            await press("Ask again");
+            return asked;""")
+        self.assertEqual(len(asked), 2)
+        self.assertEqual(asked[0]["messages"], asked[1]["messages"])
+        self.assertEqual([part["type"] for part in asked[1]["messages"][0]["content"]], ["image_url"])
+
+    def test_a_model_without_eyes_and_files_that_are_no_pictures_are_said_so(self):
+        blind = self.play([], DOT + """
+            await take(held("a.png", "image/png").files);
+            return [added.length, $("refused").hidden, $("refused").textContent];""", sees=False)
+        self.assertEqual(blind[:2], [0, False])
+        self.assertIn("takes no pictures", blind[2])
+        text = self.play([events("x")], DOT + """
+            await take(held("notes.txt", "text/plain").files);
+            const told = $("refused").textContent;
+            await say("x");
+            return [told, $("refused").hidden, asked[0].messages[0].content];""")
+        self.assertEqual(text, ["notes.txt is no picture.", True, "x"])
+
+    def test_a_picture_that_the_server_refuses_leaves_the_history(self):
+        turns, asked = self.play([{"error": {"message": "messages[0].content[0]: the file is no picture", "code": "invalid_image"}}, events("ok")], DOT + """
+            await take(held("a.png", "image/png").files);
+            await say("look");
+            await say("hello");
+            return [seen(), asked];""")
+        self.assertIn("the file is no picture", turns[1])
+        self.assertEqual(asked[1]["messages"], [{"role": "user", "content": "hello"}])
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ TokenId key_token(const PictureInput& picture, int index, int vocabulary) {
 Result<> add_places(const PictureInput& input, int merge, std::vector<PicturePlace>& places) {
   const pictures::PatchGrid& grid = input.pixels->grid;
   const bool apart = input.spans.size() > 1;
-  PicturePlace place{0, apart ? 1 : grid.time, grid.height / merge, grid.width / merge};
+  PicturePlace place{0, apart ? 1 : grid.time, grid.height / merge, grid.width / merge, input.pixels->seconds};
   if (apart && std::ssize(input.spans) != grid.time)
     return bad_request(
         fmt::format("a film of {} frames stands in {} places of the prompt", grid.time, input.spans.size()),
@@ -92,6 +92,14 @@ std::vector<TokenId> key_of(std::span<const TokenId> prompt, std::span<const Pic
         token = key_token(picture, index++, vocabulary);
   }
   return key;
+}
+
+std::vector<TokenSpan> whole_pictures(std::span<const PictureInput> pictures) {
+  std::vector<TokenSpan> whole;
+  for (const PictureInput& picture : pictures)
+    if (!picture.spans.empty())
+      whole.push_back({picture.spans.front().first, picture.spans.back().first + picture.spans.back().count});
+  return whole;
 }
 
 Result<std::shared_ptr<const PromptPictures>> prompt_pictures(const RequestFields& fields, const PictureRules& rules) {

@@ -55,6 +55,9 @@ struct PromptPictures {
 // The tokens of a prompt as the tree knows them.
 std::vector<TokenId> key_of(std::span<const TokenId> prompt, std::span<const PictureInput> pictures, int vocabulary);
 
+// From the first to the last token of each.
+std::vector<TokenSpan> whole_pictures(std::span<const PictureInput> pictures);
+
 // Requires: what Request::make() has checked.
 Result<std::shared_ptr<const PromptPictures>> prompt_pictures(const RequestFields& fields, const PictureRules& rules);
 

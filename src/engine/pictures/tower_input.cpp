@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +20,8 @@ Result<> check_form(const Picture& picture, const TowerSpec& tower) {
   constexpr std::int64_t kMost = std::int64_t{1} << 20;  // patches, of a side and in all
   if (picture.frames < 1 || picture.height < 1 || picture.width < 1 || picture.tiles < 1)
     return wrong_form("it has no patches");
+  if (tower.most_frames > 0 && picture.frames > tower.most_frames)
+    return wrong_form(fmt::format("{} frames at once, where {} are the most", picture.frames, tower.most_frames));
   if (std::int64_t{picture.height} * picture.width > kMost || std::int64_t{picture.frames} * picture.tiles > kMost)
     return wrong_form("it has too many patches");
   if (tower.side > 0 && (picture.height != tower.side || picture.width != tower.side))
@@ -49,11 +52,27 @@ Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec
     picture.tiles = static_cast<int>(block.shape[0]);
     picture.plane_height = static_cast<int>(block.shape[2]);
     picture.plane_width = static_cast<int>(block.shape[3]);
+    if (tower.tiles && block.grid.time > 0) {
+      picture.film = true;
+      picture.frames = std::exchange(picture.tiles, 1);
+    }
     picture.height = static_cast<int>(block.shape[2] / tower.patch);
     picture.width = static_cast<int>(block.shape[3] / tower.patch);
   }
-  ESP_CHECK(check_form(picture, tower));
   return picture;
+}
+
+// A film in parts of so many frames.
+std::vector<Picture> parts_of(const Picture& film, int frames) {
+  std::vector<Picture> parts;
+  const std::size_t values = film.pixels.size() / static_cast<std::size_t>(std::max(1, film.frames));
+  for (int first = 0; first < film.frames; first += frames) {
+    parts.push_back(film);
+    parts.back().frames = std::min(frames, film.frames - first);
+    parts.back().pixels = film.pixels.subspan(static_cast<std::size_t>(first) * values,
+                                              static_cast<std::size_t>(parts.back().frames) * values);
+  }
+  return parts;
 }
 
 std::vector<Picture> tiles_of(const Picture& picture) {
@@ -112,6 +131,13 @@ Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, cons
     return tiles;
   }
   ESP_TRY(const Picture picture, whole_picture(block, tower));
+  if (block.film_part > 0) {
+    std::vector<Picture> parts = parts_of(picture, block.film_part);
+    for (const Picture& part : parts) ESP_CHECK(check_form(part, tower));
+    if (const int given = rows_of_all(parts, tower); given != rows || parts.empty()) return wrong_rows(rows, given);
+    return parts;
+  }
+  ESP_CHECK(check_form(picture, tower));
   const bool tiles_fit = !tower.tiles || tower.tiles(picture) == picture.tiles;
   const int together = tiles_fit ? tower_rows(picture, tower).given : 0;
   if (tiles_fit && together == rows) return std::vector<Picture>{picture};

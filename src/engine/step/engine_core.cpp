@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/pictures/prompt_pictures.h"
+
 namespace espalier {
 namespace {
 
@@ -171,8 +173,10 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   // All tokens that are held, and the last state among them.
   const std::string scope =
       options_.rope_lengths.scope(wish.scope, options_.rope_lengths.of(static_cast<std::int64_t>(wish.tokens.size())));
-  StateCell state = memory_.tree().match({scope, wish.tokens}).state;
-  Match match = memory_.tree().match({scope, wish.tokens}, {.with_state = false, .with_window = false});
+  const std::vector<TokenId> tokens = key_of(wish.tokens, wish.pictures, options_.vocabulary);
+  const std::vector<TokenSpan> whole = whole_pictures(wish.pictures);
+  StateCell state = memory_.tree().match({scope, tokens, whole}).state;
+  Match match = memory_.tree().match({scope, tokens, whole}, {.with_state = false, .with_window = false});
   match.state = std::move(state);
   if (match.length == 0) return bad_request("nothing of this prefix is in the cache; run it first");
   return pins().hold(wish, std::move(match), now_());

@@ -6,6 +6,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/processor.h"
 #include "testing/data.h"
+#include "testing/drawn_picture.h"
 #include "testing/sha256.h"
 
 namespace espalier::pictures::expected_test {
@@ -16,17 +17,6 @@ const Json& expected() {
   static const Json json =
       *parse_json(espalier::testing::read_file(espalier::testing::data("pictures/processors.json")));
   return json;
-}
-
-// As drawn() of the script.
-Picture drawn(int width, int height, std::uint64_t salt = 0) {
-  Picture picture(width, height);
-  std::uint64_t pixels = static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height);
-  for (std::uint64_t n = 0; n < picture.rgb.size(); ++n) {
-    std::uint64_t i = n + salt * 1'000'003, noise = (i * 2'654'435'761ULL % (1ULL << 32)) >> 24;
-    picture.rgb[n] = static_cast<std::uint8_t>((noise / 4 + i / 3 * 255 / pixels) % 256);
-  }
-  return picture;
 }
 
 std::string digest(const PixelBlock& block) {
@@ -47,7 +37,7 @@ TEST(ExpectedProcessors, PicturesOfManyShapesBecomeTheFloatsOfTheReference) {
     auto processor = make_processor(files_of(entry));
     ASSERT_TRUE(processor.ok()) << entry["name"] << ": " << processor.error().message;
     for (const Json& wanted : entry["pictures"]) {
-      auto block = (*processor)->process(drawn(wanted["width"], wanted["height"]));
+      auto block = (*processor)->process(drawn_picture(wanted["width"], wanted["height"]));
       std::string what =
           entry["name"].get<std::string>() + " " + wanted["width"].dump() + " x " + wanted["height"].dump();
       if (wanted.contains("refused")) {
@@ -74,8 +64,8 @@ TEST(ExpectedProcessors, FilmsBecomeTheFloatsOfTheReference) {
       ASSERT_TRUE(processor.ok()) << processor.error().message;
       std::vector<Picture> frames;
       for (std::uint64_t i = 0; i < wanted["frames"]; ++i)
-        frames.push_back(drawn(wanted["width"], wanted["height"], i));
-      auto block = (*processor)->process_film(frames);
+        frames.push_back(drawn_picture(wanted["width"], wanted["height"], i));
+      auto block = (*processor)->process_film(frames, {});
       ASSERT_TRUE(block.ok()) << entry["name"] << ": " << block.error().message;
       EXPECT_EQ(block->values.size(), wanted["values"].get<std::size_t>()) << entry["name"] << wanted["width"];
       EXPECT_EQ(digest(*block), wanted["sha256"]) << entry["name"] << " " << wanted["width"];

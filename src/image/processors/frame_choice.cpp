@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "image/processors/settings.h"
+
 namespace espalier::pictures {
 
 namespace {
@@ -62,11 +64,24 @@ std::vector<int> all_frames(int total) {
   return frames;
 }
 
-Result<std::vector<int>> evenly(int total, int count) {
-  if (count > total) return too_short(count, total);
+std::vector<int> evenly(int total, int count) {
+  if (count > total) return all_frames(total);
   std::vector<int> frames;
   for (std::int64_t i = 0; i < count; ++i) frames.push_back(static_cast<int>(i * total / count));
   return frames;
+}
+
+FrameRule plain_frame_rule(Settings& films, const FrameDefaults& defaults) {
+  if (!films.boolean("do_sample_frames", defaults.sample))
+    return [](int frames, double) -> Result<std::vector<int>> { return all_frames(frames); };
+  const int count = films.integer("num_frames", defaults.count, 0, 1 << 20);
+  const double wanted = films.number("fps", defaults.per_second);
+  return [=](int frames, double per_second) -> Result<std::vector<int>> {
+    if (count > 0) return evenly(frames, count);
+    if (wanted <= 0) return all_frames(frames);
+    const double many = frames / per_second * wanted;
+    return evenly(frames, std::max(1, static_cast<int>(std::min<double>(many, frames))));
+  };
 }
 
 Result<std::vector<int>> choose_qwen2_vl(FilmFrames film, double wanted, int least, int most, int together) {
@@ -102,21 +117,20 @@ std::vector<int> choose_glm4v(FilmFrames film, double wanted, double longest_sec
   return even_and_unique(frames);
 }
 
-std::vector<int> choose_glm46v(FilmFrames film, int together) {
-  constexpr double kLongest = 2400;
-  constexpr int kMost = 640;
-  const double duration = film.total / film.per_second, counted = std::min(duration, kLongest);
-  const double groups = counted <= 30 ? 3 : counted <= 300 ? 1 : 0.5;
-  const int wanted = std::min(static_cast<int>(counted * groups * together), kMost);
+namespace {
+
+// `wanted` frames, one each time a step of time is over; an even number.
+std::vector<int> one_each_step(FilmFrames film, double step, int wanted) {
+  const int last = static_cast<int>(film.total / film.per_second);
   std::vector<int> frames;
-  if (film.total >= wanted) {  // one each time a step of time is over
-    const double step = 1 / (together * groups), each = 1 / film.per_second;
+  if (film.total >= wanted) {
+    const double each = 1 / film.per_second;
     double next = 0;
     for (int i = 0; i < film.total; ++i) {
       if (i * each < next) continue;
       next += step;
       frames.push_back(i);
-      if (next >= static_cast<int>(duration)) break;
+      if (next >= last) break;
     }
   }
   const auto found = static_cast<int>(frames.size());
@@ -126,6 +140,38 @@ std::vector<int> choose_glm46v(FilmFrames film, int together) {
     frames =
         frames.empty() ? spread(0, std::max(film.total - 1, 0), wanted) : spread(frames.front(), frames.back(), wanted);
   return frames.empty() ? frames : even_and_unique(frames);
+}
+
+}  // namespace
+
+std::vector<int> choose_glm46v(FilmFrames film, int together) {
+  constexpr double kLongest = 2400;
+  constexpr int kMost = 640;
+  const double counted = std::min(film.total / film.per_second, kLongest);
+  const double groups = counted <= 30 ? 3 : counted <= 300 ? 1 : 0.5;
+  return one_each_step(film, 1 / (together * groups), std::min(static_cast<int>(counted * groups * together), kMost));
+}
+
+std::vector<int> choose_glm5_next(FilmFrames film, double wanted, int most, double longest_seconds) {
+  double seconds = film.total / film.per_second;
+  if (longest_seconds > 0) seconds = std::min(seconds, longest_seconds);
+  return one_each_step(film, 1 / wanted, static_cast<int>(std::min<double>(seconds * wanted, most)));
+}
+
+std::vector<int> choose_minicpm_v(FilmFrames film, int most) {
+  const double seconds = film.total / film.per_second;
+  std::vector<int> frames;
+  if (seconds <= most) {
+    for (int i = 0; i < std::ceil(seconds); ++i) frames.push_back(static_cast<int>(i * film.per_second));
+    return frames;
+  }
+  const auto tenths = static_cast<int>(seconds / 0.1);
+  for (int i = 0; i < tenths; ++i)
+    frames.push_back(std::min(static_cast<int>(i / 10.0 * film.per_second), film.total - 1));
+  if (tenths <= most) return frames;
+  std::vector<int> fewer;
+  for (const int i : spread(0, tenths - 1, most)) fewer.push_back(frames[static_cast<std::size_t>(i)]);
+  return fewer;
 }
 
 std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most) {
@@ -145,9 +191,9 @@ std::vector<int> choose_smolvlm(FilmFrames film, double wanted, int most) {
   return frames;
 }
 
-Result<std::vector<int>> choose_internvl(int total, int count) {
-  if (count > total) return too_short(count, total);
-  return stepped(static_cast<double>(total) / count / 2, total, count);
+std::vector<int> choose_internvl(int total, int count, std::optional<double> shift) {
+  if (count > total) return all_frames(total);
+  return stepped(shift.value_or(static_cast<double>(total) / count / 2), total, count);
 }
 
 }  // namespace espalier::pictures

@@ -83,10 +83,13 @@ Result<std::vector<int>> GridProcessor::choose_frames(int frames, double per_sec
   return films_->choose(frames, per_second);
 }
 
-Result<PixelBlock> GridProcessor::process_film(std::span<const Picture> pictures) const {
-  if (!films_) return Processor::process_film(pictures);
+Result<PixelBlock> GridProcessor::process_film(std::span<const Picture> pictures, const FilmTimes& times) const {
+  if (!films_) return Processor::process_film(pictures, times);
   if (pictures.empty()) return bad_request("a film needs at least one frame");
-  return make_block(films_->grid, pictures, static_cast<int>(pictures.size()));
+  ESP_TRY(PixelBlock block, make_block(films_->grid, pictures, static_cast<int>(pictures.size())));
+  block.film_part = films_->part;
+  block.seconds = films_->grid.together / times.per_second;
+  return block;
 }
 
 Result<Placeholders> GridProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 #include "image/processors/processor.h"
@@ -33,7 +34,8 @@ struct GridPlan {
 // Films of a family: their own numbers, and how frames are chosen.
 struct FilmPlan {
   GridPlan grid;
-  std::function<Result<std::vector<int>>(int frames, double per_second)> choose;
+  FrameRule choose;
+  int part = 0;  // steps of time that the tower is given at once; 0: all
 };
 
 // A processor that follows a plan.
@@ -54,11 +56,13 @@ class GridProcessor : public Processor {
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
-  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const override;
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  protected:
   int tokens_of(const PixelBlock& block) const;
+  // Of one step of time of a film.
+  int tokens_of_step(const PixelBlock& block) const { return tokens_of(block) / block.grid.time; }
   const GridPlan& plan() const { return plan_; }
 
  private:

@@ -69,6 +69,11 @@ int Placeholders::image_tokens() const {
   return count;
 }
 
+std::string Placeholders::number_text(std::size_t number) const {
+  if (numbered[0].empty() && numbered[1].empty()) return {};
+  return numbered[0] + std::to_string(number) + numbered[1];
+}
+
 std::string Placeholders::text(std::string_view image_token) const {
   std::string all;
   for (const PlaceholderPiece& piece : pieces) {
@@ -82,7 +87,7 @@ Result<std::vector<int>> Processor::choose_frames(int, double) const {
   return no_films();
 }
 
-Result<PixelBlock> Processor::process_film(std::span<const Picture>) const {
+Result<PixelBlock> Processor::process_film(std::span<const Picture>, const FilmTimes&) const {
   return no_films();
 }
 

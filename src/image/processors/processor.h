@@ -10,6 +10,7 @@
 // Source:  transformers 5.24: image_processing_*.py, processing_*.py and video_processing_*.py of each family.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,6 +34,7 @@ struct PatchGrid {
 //   tiles of one size       shape [tiles, 3, height, width]; tiles, rows, columns (0 and 0: not cut into tiles)
 //   patches in a grid       shape [patches, 3 × time × height × width of a patch], or [patches, 3, height, width]; grid
 //   patches of each tile    as patches in a grid, one tile after the other; tile_grids
+// A film's grid.time is above 0 in all of them.
 struct PixelBlock {
   std::vector<float> values;
   std::vector<std::int64_t> shape;  // outermost first
@@ -42,6 +44,8 @@ struct PixelBlock {
   Size resized;                     // the size it was brought to before it was cut: image_sizes of Pixtral
   int tiles = 0;                    // a whole view of the picture among them, where there is one
   int rows = 0, columns = 0;        // of tiles
+  int film_part = 0;                // of grid.time, that the tower is given at once; 0: all
+  double seconds = 0;               // of a film, that a step of grid.time takes
 };
 
 // A stretch of what stands for a picture in the text: characters (special tokens, line breaks), or image tokens.
@@ -53,11 +57,15 @@ struct PlaceholderPiece {
 // What a picture's place-holder in the prompt is replaced by. Each image token takes one row of the tower's output.
 struct Placeholders {
   std::vector<PlaceholderPiece> pieces;
+  // Texts around the picture's number among the pictures (or the film's among the films) of the prompt, from 0, before all
+  // pieces; both empty: it has none.
+  std::array<std::string, 2> numbered;
 
   void add(std::string_view text);
   void add_image_tokens(int count);
   int image_tokens() const;
-  std::string text(std::string_view image_token) const;
+  std::string number_text(std::size_t number) const;     // empty where it has none
+  std::string text(std::string_view image_token) const;  // of the pieces
 };
 
 // The parsed files of a model's folder; null where there is none.
@@ -73,6 +81,8 @@ struct ProcessorFiles {
 struct FilmTimes {
   std::vector<double> frames;
   double duration = 0;
+  double per_second = 24;  // of the frames that were taken
+  bool told = true;        // false: nobody says, so 24 per second are assumed
 };
 
 // Makes pictures and films ready for one model.
@@ -86,7 +96,7 @@ class Processor {
   // Films: which of `frames` pictures, shown `per_second`, are taken; what the tower gets of those taken; and the text
   // that stands for them. unsupported: the family takes none.
   virtual Result<std::vector<int>> choose_frames(int frames, double per_second) const;
-  virtual Result<PixelBlock> process_film(std::span<const Picture> pictures) const;
+  virtual Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const;
   virtual Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const;
 
   // The text of the token that a prompt carries once for a picture, and of the one that features replace.

@@ -45,6 +45,8 @@ Settings Settings::video() const {
     films.image_ = nested;
   } else if (files_.video_preprocessor.is_object()) {
     films.image_ = &files_.video_preprocessor;
+  } else if (files_.preprocessor.is_object()) {
+    films.image_ = &files_.preprocessor;
   } else {
     films.image_ = &nothing;  // the defaults of the family's video processor
   }
@@ -66,6 +68,20 @@ std::string Settings::type() const {
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
   }
   return name;
+}
+
+// The picture's class with another word in it, as transformers finds it, where no file names one.
+std::string Settings::film_type() const {
+  std::string name = text_of(found(*image_, "video_processor_type"));
+  if (!name.empty()) return name;
+  name = type();
+  constexpr std::string_view kPicture = "Image";
+  if (const std::size_t at = name.find(kPicture); at != name.npos) name.replace(at, kPicture.size(), "Video");
+  return name;
+}
+
+const Json* Settings::member(std::string_view name) const {
+  return found(*image_, name);
 }
 
 std::string Settings::processor_class() const {
@@ -222,7 +238,8 @@ std::string Settings::token(std::string_view name, std::string_view otherwise) {
 std::uint64_t Settings::fingerprint() const {
   Fingerprint sum;
   sum.add(type());
-  for (const Json* part : {image_, &files_.processor, &files_.video_preprocessor}) sum.add(part->dump());
+  for (const Json* part : {image_, &files_.processor, &files_.preprocessor, &files_.video_preprocessor})
+    sum.add(part->dump());
   return sum.value();
 }
 

@@ -65,7 +65,10 @@ class Settings {
   int of_config(std::string_view path, int otherwise, int low = 0, int high = 1 << 20);
   std::string text_of_config(std::string_view path, std::string_view otherwise);
   std::string token(std::string_view name, std::string_view otherwise);  // a special token's text
-  Settings video() const;                                                // a reader of what they have
+  // A reader of what the processor of films has. As in transformers, that is the picture's where no file tells of films.
+  Settings video() const;
+  std::string film_type() const;                    // of such a reader: "Qwen3VLVideoProcessor"
+  const Json* member(std::string_view name) const;  // null: there is none
 
   const std::optional<Error>& error() const { return error_; }
   std::uint64_t fingerprint() const;

@@ -231,29 +231,43 @@ void order_by_windows(TowerLayout& layout, std::span<const Picture> pictures, in
 
 // --- positions in the text ---
 
+namespace {
+
+// Where a film's frame stands in time, in the reference's arithmetic (float32).
+std::int32_t place_in_time(int frame, const PicturePlace& picture, double per_second) {
+  if (per_second <= 0 || picture.seconds <= 0) return frame;
+  const float step = static_cast<float>(per_second) * static_cast<float>(picture.seconds);
+  return static_cast<std::int32_t>(std::min(static_cast<float>(frame) * step, 1e9f));
+}
+
+}  // namespace
+
 AxisPlan axis_positions(std::int64_t tokens, std::span<const PicturePlace> pictures) {
+  return axis_positions_in_time(tokens, pictures, 0);
+}
+
+AxisPlan axis_positions_in_time(std::int64_t tokens, std::span<const PicturePlace> pictures, double per_second) {
   AxisPlan plan;
-  std::int32_t next = 0;
+  std::int32_t next = 0, greatest = -1;
   const auto text_until = [&](std::int64_t end) {
     while (static_cast<std::int64_t>(plan.axes.size()) < end) {
       plan.axes.push_back({next, next, next});
-      ++next;
+      greatest = std::max(greatest, next++);
     }
   };
   for (const PicturePlace& picture : pictures) {
     text_until(picture.first);
-    std::int32_t greatest = next;
     for (int t = 0; t < picture.frames; ++t)
       for (int y = 0; y < picture.height; ++y)
         for (int x = 0; x < picture.width; ++x) {
-          const AxisPositions at = {next + static_cast<std::int32_t>(t * picture.frame_step), next + y, next + x};
+          const AxisPositions at = {next + place_in_time(t, picture, per_second), next + y, next + x};
           plan.axes.push_back(at);
           greatest = std::max(greatest, std::ranges::max(at));
         }
-    next = greatest + 1;
+    next += std::max(picture.height, picture.width);
   }
   text_until(tokens);
-  plan.shift = next - tokens;
+  plan.shift = std::int64_t{greatest} + 1 - tokens;
   return plan;
 }
 

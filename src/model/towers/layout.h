@@ -77,7 +77,9 @@ TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how
 TowerLayout tile_layout(std::span<const Picture> pictures, int merge, bool own_row = false);
 
 // Where tokens of a prompt stand: text one behind the other on all axes; a picture's rows in its grid from the next place
-// on, text goes on behind its greatest.
+// on, text goes on behind its longer side.
 AxisPlan axis_positions(std::int64_t tokens, std::span<const PicturePlace> pictures);
+// The same with so many places on the axis of time for each second of a film.
+AxisPlan axis_positions_in_time(std::int64_t tokens, std::span<const PicturePlace> pictures, double per_second);
 
 }  // namespace espalier

@@ -35,18 +35,38 @@ Result<MarkedPrefix> marked_prefix(const Call& call, const CacheMark& mark, std:
   ESP_TRY(ChatPrompt cut, messages_prompt(body_up_to(call.body, mark), call.service.options));
   cut.add_generation_prompt = false;
   const auto beginning = encode_chat(call, cut);
+  if (!beginning.ok() && call.runs_again()) return beginning.error();
   if (!beginning.ok()) return MarkedPrefix{0, mark.seconds};  // the template takes no such beginning alone
   const auto same = std::ranges::mismatch(prompt, beginning->ids).in1 - prompt.begin();
   return MarkedPrefix{static_cast<std::size_t>(same), mark.seconds};
 }
 
-// Only what stands before the first picture is pinned: keys of pictures are not told by tokens alone.
-std::size_t tokens_before_pictures(const Request& request) {
-  std::size_t tokens = request.prompt().size();
-  for (const PictureInput& picture : request.fields().pictures)
-    for (const PictureInput::Span& span : picture.spans)
-      tokens = std::min(tokens, static_cast<std::size_t>(span.first));
-  return tokens;
+// So many tokens of the prompt, and the pictures among them; none is cut.
+PinWish wish_for(const Request& request, std::size_t tokens) {
+  PinWish wish;
+  wish.scope = request.fields().scope;
+  for (const PictureInput& picture : request.fields().pictures) {
+    const auto begin = static_cast<std::size_t>(picture.spans.front().first);
+    const auto end = static_cast<std::size_t>(picture.spans.back().first + picture.spans.back().count);
+    if (end <= tokens)
+      wish.pictures.push_back(picture);
+    else
+      tokens = std::min(tokens, begin);
+  }
+  wish.tokens.assign(request.prompt().begin(), request.prompt().begin() + static_cast<std::ptrdiff_t>(tokens));
+  return wish;
+}
+
+// The same prefix has the same pin.
+std::string pin_name(const PinWish& wish) {
+  Fingerprint name;
+  name.add(std::string_view(wish.scope));
+  name.add(std::as_bytes(std::span(wish.tokens)));
+  for (const PictureInput& picture : wish.pictures) {
+    for (const std::uint64_t half : picture.content) name.add(half);
+    name.add(static_cast<std::uint64_t>(picture.spans.front().first));
+  }
+  return fmt::format("cache-control-{}", name.text());
 }
 
 // The longest prefix of each length of time, the shortest first.
@@ -81,15 +101,9 @@ std::unique_ptr<RequestObserver> pins_of(const Call& call, const Request& reques
                                          const std::vector<MarkedPrefix>& prefixes) {
   std::vector<PinWish> wishes;
   for (const MarkedPrefix& prefix : prefixes) {
-    PinWish wish;
-    const auto tokens = std::span(request.prompt()).first(std::min(prefix.tokens, tokens_before_pictures(request)));
-    if (tokens.empty()) continue;
-    Fingerprint name;  // the same prefix has the same pin
-    name.add(std::string_view(request.fields().scope));
-    name.add(std::as_bytes(tokens));
-    wish.id = fmt::format("cache-control-{}", name.text());
-    wish.scope = request.fields().scope;
-    wish.tokens.assign(tokens.begin(), tokens.end());
+    PinWish wish = wish_for(request, prefix.tokens);
+    if (wish.tokens.empty()) continue;
+    wish.id = pin_name(wish);
     wish.seconds = prefix.seconds;
     wish.automatic = true;
     wishes.push_back(std::move(wish));

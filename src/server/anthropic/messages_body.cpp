@@ -28,12 +28,6 @@ Json text_part(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}};
 }
 
-Result<Json> read_picture(const Json& block, const std::string& place) {
-  ESP_TRY(const Json* source, get_object(block, {"source", place}));
-  ESP_TRY(std::string address, read_source_address(*source, place + ".source"));
-  return picture_part(std::move(address), place);
-}
-
 // A text, or blocks of text, as parts of a chat message; in results of tools also pictures.
 Result<Json> read_texts(const Json& value, const std::string& place, bool pictures = false) {
   if (value.is_string()) return value;
@@ -43,7 +37,7 @@ Result<Json> read_texts(const Json& value, const std::string& place, bool pictur
     const std::string here = fmt::format("{}[{}]", place, i);
     ESP_TRY(const std::string type, get_string(value[i], {"type", here}));
     if (type == "image" && pictures) {
-      ESP_TRY(Json part, read_picture(value[i], here));
+      ESP_TRY(Json part, read_source_part(value[i], here));
       parts.push_back(std::move(part));
       continue;
     }
@@ -83,7 +77,7 @@ class TurnReader {
       return success();
     }
     if (type == "image" && role_ == "user") {
-      ESP_TRY(Json part, read_picture(block, place));
+      ESP_TRY(Json part, read_source_part(block, place));
       parts_.push_back(std::move(part));
       return success();
     }

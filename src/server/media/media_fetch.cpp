@@ -74,6 +74,12 @@ bool MediaFetcher::holds_bytes(std::string_view address) {
   return begins_ignoring_case(address, "data:") || (!is_remote(address) && !looks_like_file(address));
 }
 
+bool MediaFetcher::is_elsewhere(std::string_view address) const {
+  if (!is_remote(address) || access_.hosts.empty()) return false;
+  const auto url = net::parse_url(address);
+  return url.ok() && is_allowed(url->host);
+}
+
 Result<std::string> MediaFetcher::fetch(std::string_view address, std::string_view place) {
   if (is_remote(address)) return fetch_remote(address, place);
   if (holds_bytes(address)) return bytes_of_data_url(address, access_.most_bytes, place);

@@ -35,6 +35,8 @@ class MediaFetcher {
 
   // Whether the address holds the bytes itself: nothing is waited for.
   static bool holds_bytes(std::string_view address);
+  // Whether it is on another host, and one that may be asked.
+  bool is_elsewhere(std::string_view address) const;
   Result<std::string> fetch(std::string_view address, std::string_view place);
   // Whether the address is a folder below --media-dir, and its files by name, as addresses.
   bool is_folder(std::string_view address) const;

@@ -74,7 +74,9 @@ Result<ChosenFrames> choose_frames(const pictures::Processor& processor, const F
   if (chosen.frames.empty())
     return invalid_image(fmt::format("{}: the film has no frames", source.place), source.place);
   for (const int frame : chosen.frames) chosen.times.frames.push_back(frame / film.per_second);
-  chosen.times.duration = film.frames / film.per_second;
+  chosen.times.told = film.has_time;
+  chosen.times.duration = film.has_time ? film.frames / film.per_second : chosen.times.frames.back();
+  chosen.times.per_second = static_cast<double>(chosen.frames.size()) / film.frames * film.per_second;
   return chosen;
 }
 

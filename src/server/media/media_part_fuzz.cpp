@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!json.ok()) return 0;
   const auto part = read_media_part(*json, "part");
   if (!part.ok() && part.error().http_status() != 400) std::abort();
-  if (part.ok() && *part && (*part)->addresses.empty()) std::abort();
+  if (part.ok() && *part && (*part)->addresses.empty() == (*part)->upload.empty()) std::abort();
   const auto list = read_media_list(*json, MediaSource::Kind::picture, "image_data");
   if (!list.ok() && list.error().http_status() != 400) std::abort();
   return 0;

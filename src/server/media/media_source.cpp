@@ -77,18 +77,27 @@ const Json* address_of(const Json& part, std::initializer_list<const char*> name
   return nullptr;
 }
 
+// The file_id of a part that has no address; false: none.
+Result<bool> read_upload(const Json& holder, const std::string& place, MediaSource& source) {
+  ESP_TRY(const auto id, find_string(holder, {"file_id", place}));
+  if (!id) return false;
+  if (id->empty()) return bad_request(place + ".file_id is empty", place + ".file_id");
+  source.upload = *id;
+  return true;
+}
+
 Result<MediaSource> read_picture_part(const Json& part, const std::string& type, const std::string& place) {
+  if (find_field(part, "source") != nullptr && type == "image") {
+    ESP_TRY(const Json plain, read_source_part(part, place));
+    return read_picture_part(plain, "image_url", place);
+  }
   MediaSource source;
   source.place = place;
-  if (find_field(part, "source") != nullptr && type == "image") {
-    ESP_TRY(std::string address, read_source_address(part["source"], place + ".source"));
-    source.addresses.push_back(std::move(address));
-    return source;
-  }
   const Json* value = address_of(part, {"image_url", "image", "url", "path", "base64"});
-  if (value == nullptr && find_field(part, "file_id") != nullptr)
-    return bad_request(place + ".file_id is not supported for pictures; send a data URL as image_url",
-                       place + ".file_id", "unsupported_parameter");
+  if (value == nullptr) {
+    ESP_TRY(const bool upload, read_upload(part, place, source));
+    if (upload) return source;
+  }
   if (value == nullptr) return bad_request(fmt::format("{}.image_url is missing", place), place + ".image_url");
   ESP_TRY(std::string address, one_address(*value, place + ".image_url"));
   source.addresses.push_back(std::move(address));
@@ -100,21 +109,34 @@ Result<MediaSource> read_film_part(const Json& part, const std::string& place) {
   source.kind = MediaSource::Kind::film;
   source.place = place;
   const Json* value = address_of(part, {"video_url", "video", "url", "path"});
+  if (value == nullptr) {
+    ESP_TRY(const bool upload, read_upload(part, place, source));
+    if (upload) {
+      ESP_CHECK(read_film_numbers(part, place, source));
+      return source;
+    }
+  }
   if (value == nullptr) return bad_request(fmt::format("{}.video_url is missing", place), place + ".video_url");
   ESP_CHECK(read_film(*value, place + ".video_url", source));
   ESP_CHECK(read_film_numbers(part, place, source));
   return source;
 }
 
-// {"type": "file", "file": {"file_data": ...}}, or {"type": "input_file", "file_data": ...}: a picture in a data URL.
+// {"type": "file", "file": {"file_data": ...}}, or {"type": "input_file", "file_data": ...}: a picture in a data URL, or an
+// uploaded one by its file_id.
 Result<MediaSource> read_file_part(const Json& part, const std::string& place) {
   const Json* file = find_field(part, "file");
   const Json& holder = file != nullptr && file->is_object() ? *file : part;
   const Json* data = address_of(holder, {"file_data", "file_url"});
-  if (data == nullptr || !data->is_string())
-    return bad_request(place + " must have file_data, a picture as a data URL", place, "unsupported_parameter");
   MediaSource source;
   source.place = place;
+  if (data == nullptr) {
+    ESP_TRY(const bool upload, read_upload(holder, place, source));
+    if (upload) return source;
+  }
+  if (data == nullptr || !data->is_string())
+    return bad_request(place + " must have file_data, a picture as a data URL, or the file_id of one", place,
+                       "unsupported_parameter");
   source.addresses.push_back(data->get<std::string>());
   return source;
 }
@@ -153,6 +175,10 @@ Json picture_part(std::string address, std::string_view place) {
   return {{"type", "image_url"}, {"image_url", std::move(address)}, {"field", std::string(place)}};
 }
 
+Json upload_part(std::string id, std::string_view place) {
+  return {{"type", "image_url"}, {"file_id", std::move(id)}, {"field", std::string(place)}};
+}
+
 Result<std::vector<MediaSource>> read_media_list(const Json& value, MediaSource::Kind kind, std::string_view place) {
   std::vector<MediaSource> sources;
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return sources;
@@ -178,16 +204,46 @@ Result<std::vector<MediaSource>> read_media_list(const Json& value, MediaSource:
   return sources;
 }
 
-Result<std::string> read_source_address(const Json& source, const std::string& place) {
-  ESP_TRY(const std::string type, get_string(source, {"type", place}));
-  if (type == "url") return get_string(source, {"url", place});
+Result<std::vector<MediaSource>> read_native_media(const Json& body) {
+  std::vector<MediaSource> sources;
+  for (const auto& [name, kind] :
+       {std::pair("image_data", MediaSource::Kind::picture), std::pair("video_data", MediaSource::Kind::film)}) {
+    const Json* given = find_field(body, name);
+    if (given == nullptr) continue;
+    ESP_TRY(auto more, read_media_list(*given, kind, name));
+    for (MediaSource& one : more) sources.push_back(std::move(one));
+  }
+  return sources;
+}
+
+Result<Json> read_source_part(const Json& block, const std::string& place) {
+  ESP_TRY(const Json* source, get_object(block, {"source", place}));
+  const std::string here = place + ".source";
+  ESP_TRY(const std::string type, get_string(*source, {"type", here}));
+  if (type == "url") {
+    ESP_TRY(std::string url, get_string(*source, {"url", here}));
+    return picture_part(std::move(url), place);
+  }
+  if (type == "file") {
+    ESP_TRY(std::string id, get_string(*source, {"file_id", here}));
+    return upload_part(std::move(id), place);
+  }
   if (type == "base64") {
-    ESP_TRY(const auto media, find_string(source, {"media_type", place}));
-    ESP_TRY(const std::string data, get_string(source, {"data", place}));
-    return fmt::format("data:{};base64,{}", media.value_or(""), data);
+    ESP_TRY(const auto media, find_string(*source, {"media_type", here}));
+    ESP_TRY(const std::string data, get_string(*source, {"data", here}));
+    return picture_part(fmt::format("data:{};base64,{}", media.value_or(""), data), place);
   }
   return bad_request(
-      fmt::format("{}.type is {}, but this server reads base64 and url only", place, in_quotes(type, 40)),
+      fmt::format("{}.type is {}, but this server reads base64, url and file only", here, in_quotes(type, 40)),
+      here + ".type", "unsupported_parameter");
+}
+
+Error part_not_read(const std::string& place, std::string_view type, std::string_view reads) {
+  const bool audio = type.find("audio") != type.npos;
+  return bad_request(
+      audio ? fmt::format("{}.type is {}: no model of this server hears; send what was said as text", place,
+                          in_quotes(type, 40))
+            : fmt::format("{}.type is {}, but this server reads {} only", place, in_quotes(type, 40), reads),
       place + ".type", "unsupported_parameter");
 }
 

@@ -184,9 +184,24 @@ TEST(MediaParts, ComeInEveryForm) {
   for (const char* bad : {R"({"type":"image_url"})", R"({"type":"image_url","image_url":{"url":5}})",
                           R"({"type":"image_url","image_url":5})", R"({"type":"video_url","video_url":{"url":[]}})",
                           R"({"type":"video_url","video_url":{"url":"u"},"fps":0})",
-                          R"({"type":"image","source":{"type":"file","file_id":"f"}})"})
+                          R"({"type":"image","source":{"type":"drawing","file_id":"f"}})",
+                          R"({"type":"input_image","file_id":""})", R"({"type":"input_image","file_id":7})"})
     EXPECT_FALSE(read_media_part(parse_json(bad).value(), "p").ok()) << bad;
   EXPECT_FALSE(*read_media_part(parse_json(R"({"type":"text","text":"x"})").value(), "p"));
+}
+
+TEST(MediaParts, NameUploadedFilesByTheirIds) {
+  for (const char* text :
+       {R"({"type":"input_image","file_id":"f"})", R"({"type":"input_file","file_id":"f"})",
+        R"({"type":"file","file":{"file_id":"f"}})", R"({"type":"image","source":{"type":"file","file_id":"f"}})",
+        R"({"type":"video","file_id":"f"})"}) {
+    const auto part = read_media_part(parse_json(text).value(), "p");
+    ASSERT_TRUE(part.ok() && *part) << text;
+    EXPECT_EQ((*part)->upload, "f") << text;
+    EXPECT_TRUE((*part)->addresses.empty()) << text;
+  }
+  const auto both = read_media_part(parse_json(R"({"type":"input_image","image_url":"u","file_id":"f"})").value(), "p");
+  EXPECT_EQ((*both)->addresses, std::vector<std::string>{"u"});
 }
 
 Prepared prepared_of(std::size_t floats) {

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/base64.h"
+#include "base/fingerprint.h"
+#include "base/json/json_fields.h"
 #include "image/decode/decode.h"
+#include "server/files/file_store.h"
+#include "server/media/media_downloads.h"
 #include "server/media/media_film.h"
 #include "server/media/media_reader.h"
 #include "server/service.h"
@@ -34,8 +40,14 @@ Error told_as_invalid(const Error& error, const MediaSource& source) {
 Result<std::vector<std::string>> fetched(const MediaWork& work, const MediaSource& source,
                                          const std::vector<std::string>& addresses) {
   std::vector<std::string> files;
+  if (!source.upload.empty()) {
+    ESP_TRY(std::string file, work.uploaded(source));
+    files.push_back(std::move(file));
+    return files;
+  }
   for (const std::string& address : addresses) {
-    ESP_TRY(std::string file, work.fetcher.fetch(address, source.place));
+    const Result<std::string>* known = work.fetched == nullptr ? nullptr : work.fetched->find(address);
+    ESP_TRY(std::string file, known != nullptr ? *known : work.fetcher.fetch(address, source.place));
     files.push_back(std::move(file));
   }
   return files;
@@ -67,9 +79,14 @@ Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& so
     ESP_TRY(pictures::Picture picture, film.picture(frame));
     frames.push_back(std::move(picture));
   }
-  ESP_TRY(made.block, processor.process_film(frames));
+  ESP_TRY(made.block, processor.process_film(frames, chosen.times));
   ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
-  made.content = pictures::content_hash(frames, processor.fingerprint());
+  // The same frames as pictures, or at another pace, are something else for the model.
+  Fingerprint preparation;
+  preparation.add("film");
+  preparation.add(processor.fingerprint());
+  preparation.add(std::bit_cast<std::uint64_t>(made.block.seconds));
+  made.content = pictures::content_hash(frames, preparation.value());
   return made;
 }
 
@@ -104,12 +121,14 @@ MediaKey media_key(const MediaSource& source, const MediaReader& reader) {
 namespace {
 
 bool holds_all_bytes(const MediaSource& source) {
-  return std::ranges::all_of(source.addresses, [](const std::string& each) { return MediaFetcher::holds_bytes(each); });
+  return source.upload.empty() &&
+         std::ranges::all_of(source.addresses, [](const std::string& each) { return MediaFetcher::holds_bytes(each); });
 }
 
 // The same source with the files' bytes in the place of their addresses, so that its key is that of what was fetched.
 MediaSource with_bytes(const MediaSource& source, std::vector<std::string> files, bool is_list) {
   MediaSource made = source;
+  made.upload.clear();
   made.addresses = std::move(files);
   made.is_list = is_list;
   return made;
@@ -123,19 +142,29 @@ Result<PreparedMedium> prepare_files(const MediaWork& work, const MediaSource& s
 
 }  // namespace
 
+namespace {
+
+// A folder of frames is the list of them.
+Result<MediaSource> with_folder_listed(const MediaWork& work, const MediaSource& source) {
+  MediaSource listed = source;
+  if (source.kind != MediaSource::Kind::film || source.is_list || !source.upload.empty() ||
+      !work.fetcher.is_folder(source.addresses.front()))
+    return listed;
+  ESP_TRY(listed.addresses, work.fetcher.list_folder(source.addresses.front(), source.place));
+  listed.is_list = true;
+  return listed;
+}
+
+}  // namespace
+
 Result<Prepared> prepare_medium(const MediaWork& work, const MediaSource& source) {
   MediaKey key = media_key(source, work.reader);
   const bool at_hand = holds_all_bytes(source);
   if (at_hand)
     if (Prepared known = work.reader.cache().find(key)) return known;
-  std::vector<std::string> addresses = source.addresses;
-  bool is_list = source.is_list;
-  if (source.kind == MediaSource::Kind::film && !is_list && work.fetcher.is_folder(addresses.front())) {
-    ESP_TRY(addresses, work.fetcher.list_folder(addresses.front(), source.place));
-    is_list = true;
-  }
-  ESP_TRY(std::vector<std::string> bytes, fetched(work, source, addresses));
-  const MediaSource files = with_bytes(source, std::move(bytes), is_list);
+  ESP_TRY(const MediaSource listed, with_folder_listed(work, source));
+  ESP_TRY(std::vector<std::string> bytes, fetched(work, source, listed.addresses));
+  const MediaSource files = with_bytes(source, std::move(bytes), listed.is_list);
   if (!at_hand) {
     key = media_key(files, work.reader);
     if (Prepared known = work.reader.cache().find(key)) return known;
@@ -168,7 +197,65 @@ bool is_known(const MediaReader& reader, const MediaSource& source) {
   return holds_all_bytes(source) && reader.cache().find(media_key(source, reader)) != nullptr;
 }
 
+// What other hosts have of them and is not here yet.
+std::vector<MediaAddress> addresses_elsewhere(const Call& call, std::span<const MediaSource> sources) {
+  std::vector<MediaAddress> wanted;
+  for (const MediaSource& source : sources)
+    for (const std::string& address : source.addresses)
+      if (call.service.media.is_elsewhere(address) && (!call.fetched || call.fetched->find(address) == nullptr) &&
+          std::ranges::find(wanted, address, &MediaAddress::address) == wanted.end())
+        wanted.push_back({address, source.place});
+  return wanted;
+}
+
 }  // namespace
+
+namespace {
+
+// An uploaded file of the key that asks.
+Result<std::string> uploaded_file(const Call& call, const MediaSource& source) {
+  const std::string place = source.place + ".file_id";
+  const auto placed = [&](Error error) {
+    error.field = place;
+    return error;
+  };
+  const std::string owner = call.service.keys->owner(call.http);
+  ESP_TRY(auto opened, call.service.data.open_existing());
+  if (!opened)
+    return Error{Error::Kind::not_found, fmt::format("there is no file {}", in_quotes(source.upload, 80)), place,
+                 "file_not_found"};
+  Database& data = **opened;
+  const auto told = load_file(data, source.upload, owner);
+  if (!told.ok()) return placed(told.error());
+  const std::int64_t bytes = integer_or_zero(*told, "bytes"),
+                     most = std::int64_t{call.service.options.max_picture_file_mib} << 20;
+  if (bytes > most)
+    return invalid_image(fmt::format("{}: the file has {} bytes, but a picture's may have {}", place, bytes, most),
+                         place);
+  auto content = file_content(data, source.upload, owner);
+  return content.ok() ? std::move(content) : Result<std::string>(placed(content.error()));
+}
+
+MediaWork work_of(const Call& call) {
+  return {*call.model->media, call.service.media, call.service.media_memory, call.fetched.get(),
+          [&call](const MediaSource& source) { return uploaded_file(call, source); }};
+}
+
+}  // namespace
+
+Result<std::vector<MediaSource>> with_own_files(const Call& call, std::span<const MediaSource> sources) {
+  std::vector<MediaSource> own(sources.begin(), sources.end());
+  for (MediaSource& source : own) {
+    if (holds_all_bytes(source)) continue;
+    const MediaWork work = work_of(call);
+    ESP_TRY(source, with_folder_listed(work, source));
+    ESP_TRY(const std::vector<std::string> files, fetched(work, source, source.addresses));
+    source.upload.clear();
+    source.addresses.clear();
+    for (const std::string& file : files) source.addresses.push_back("data:;base64," + base64(file));
+  }
+  return own;
+}
 
 Result<std::vector<Prepared>> prepare_media(const Call& call, std::span<const MediaSource> sources) {
   std::vector<Prepared> all;
@@ -176,8 +263,10 @@ Result<std::vector<Prepared>> prepare_media(const Call& call, std::span<const Me
   ESP_CHECK(check_media(call, sources));
   const MediaReader& reader = *call.model->media;
   const bool slow = !std::ranges::all_of(sources, [&](const MediaSource& source) { return is_known(reader, source); });
+  if (std::vector<MediaAddress> wanted = addresses_elsewhere(call, sources); !wanted.empty())
+    return call.run_again_with(std::move(wanted));
   if (slow && !call.may_be_slow) return call.run_again_slowly();
-  const MediaWork work{reader, call.service.media, call.service.media_memory};
+  const MediaWork work = work_of(call);
   for (const MediaSource& source : sources) {
     ESP_TRY(Prepared one, prepare_medium(work, source));
     all.push_back(std::move(one));

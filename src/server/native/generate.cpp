@@ -48,12 +48,31 @@ class SessionTurn final : public RequestObserver {
   std::unique_ptr<Sessions::Turn> turn_;
 };
 
+// What a turn of a session brings, its pictures with their files.
+Result<SessionPrompt> session_prompt(const Call& call, const GenerateItem& item, const MediaPrompt& prompt) {
+  SessionPrompt added{prompt.ids, {}};
+  ESP_TRY(const std::vector<MediaSource> files, with_own_files(call, item.media));
+  for (std::size_t i = 0; i < prompt.pictures.size(); ++i)
+    added.pictures.push_back({std::make_shared<const MediaSource>(files[prompt.media[i]]), prompt.pictures[i].spans});
+  return added;
+}
+
 // The prompt of a turn is all that came before it, and the new tokens.
-Result<> continue_session(const Call& call, const SessionParams& session, RequestFields& fields,
+Result<> continue_session(const Call& call, const GenerateItem& item, const MediaPrompt& prompt, RequestFields& fields,
                           Generation& generation) {
-  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(session, session_owner(call), fields.id,
-                                                             std::move(fields.prompt), call.model->info().bos));
-  fields.prompt = std::move(begun.prompt);
+  ESP_TRY(SessionPrompt added, session_prompt(call, item, prompt));
+  ESP_TRY(Sessions::Begun begun, call.service.sessions.begin(*item.session, session_owner(call), fields.id,
+                                                             std::move(added), call.model->info().bos));
+  std::vector<MediaSource> former;
+  for (std::size_t i = 0; i < begun.former_pictures; ++i) former.push_back(*begun.prompt.pictures[i].file);
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, former));
+  fields.pictures.clear();
+  for (std::size_t i = 0; i < begun.prompt.pictures.size(); ++i) {
+    fields.pictures.push_back(i < media.size() ? picture_input_of(media[i])
+                                               : prompt.pictures[i - begun.former_pictures]);
+    fields.pictures.back().spans = begun.prompt.pictures[i].spans;
+  }
+  fields.prompt = std::move(begun.prompt.tokens);
   generation.observer = std::make_unique<SessionTurn>(call.model, std::move(begun.turn));
   return success();
 }
@@ -78,9 +97,12 @@ Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, 
   encoding.continues = item.session && !item.session->rid.empty();
   ESP_TRY(const std::vector<Prepared> media, prepare_media(call, item.media));
   ESP_TRY(MediaPrompt prompt, encode_media_prompt(*call.model, item.prompt, media, encoding, place));
-  fields.prompt = std::move(prompt.ids);
-  fields.pictures = std::move(prompt.pictures);
-  if (item.session) ESP_CHECK(continue_session(call, *item.session, fields, generation));
+  if (item.session) {
+    ESP_CHECK(continue_session(call, item, prompt, fields, generation));
+  } else {
+    fields.prompt = std::move(prompt.ids);
+    fields.pictures = std::move(prompt.pictures);
+  }
   if (fields.grammar && item.require_reasoning) {
     ESP_TRY(fields.thinking, required_thinking(call, fields.prompt));
   }

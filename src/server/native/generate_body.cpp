@@ -201,12 +201,7 @@ Result<> read_media(const Json& body, std::string_view name, MediaSource::Kind k
 
 Result<> read_all_media(const Json& body, std::vector<GenerateItem>& items, bool is_batch) {
   ESP_CHECK(read_media(body, "image_data", MediaSource::Kind::picture, items, is_batch));
-  ESP_CHECK(read_media(body, "video_data", MediaSource::Kind::film, items, is_batch));
-  for (const GenerateItem& item : items)
-    if (item.session && !item.media.empty())
-      return bad_request("turns of a session take no pictures yet; send the whole conversation",
-                         item.media.front().place, "unsupported_parameter");
-  return success();
+  return read_media(body, "video_data", MediaSource::Kind::film, items, is_batch);
 }
 
 }  // namespace

@@ -211,14 +211,7 @@ Result<Placeholder> read_hole(const Call& call, const Json& segment, const std::
 
 // Pictures and films, whose marks are in the first text.
 Result<std::vector<Prepared>> segments_media(const Call& call) {
-  std::vector<MediaSource> sources;
-  for (const auto& [name, kind] :
-       {std::pair("image_data", MediaSource::Kind::picture), std::pair("video_data", MediaSource::Kind::film)}) {
-    const Json* given = find_field(call.body, name);
-    if (given == nullptr) continue;
-    ESP_TRY(auto media, read_media_list(*given, kind, name));
-    for (MediaSource& one : media) sources.push_back(std::move(one));
-  }
+  ESP_TRY(const std::vector<MediaSource> sources, read_native_media(call.body));
   return prepare_media(call, sources);
 }
 

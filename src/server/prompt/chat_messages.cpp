@@ -32,9 +32,7 @@ Result<std::string> read_text(const Json& part, const std::string& place) {
   if (type == "text" || type == "input_text" || type == "output_text") return get_string(part, {"text", place});
   if (type == "refusal") return get_string(part, {"refusal", place});
   if (type == "thinking") return std::string();
-  return bad_request(fmt::format("{}.type is {}, but this version reads only parts of text, pictures and films", place,
-                                 in_quotes(type, 40)),
-                     place + ".type", "unsupported_parameter");
+  return part_not_read(place, type, "parts of text, pictures and films");
 }
 
 Result<Json> read_part(const Json& part, const std::string& place, std::vector<MediaSource>& media) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -64,6 +65,8 @@ class Collapsing {
     const PreparedMedium& made = *media_[medium];
     const MediaTokens& tokens = reader_.tokens(made.film);
     const std::size_t begin = text_.size();
+    if (const std::size_t number = numbers_[made.film ? 1 : 0]++; !tokens.bare)
+      text_ += made.places.number_text(number);
     for (const pictures::PlaceholderPiece& piece : made.places.pieces) {
       if (piece.image_tokens > 0) {
         text_ += tokens.token;
@@ -84,17 +87,11 @@ class Collapsing {
   const std::span<const Prepared> media_;
   const std::optional<std::span<const TextRange>> own_;
   const bool parse_;
+  std::array<std::size_t, 2> numbers_{};  // of pictures and films so far
   std::string text_;
   std::vector<TextRange> ranges_;
   std::vector<Run> runs_;
 };
-
-PictureInput picture_input_of(const Prepared& made) {
-  PictureInput input;
-  input.pixels = std::shared_ptr<const pictures::PixelBlock>(made, &made->block);
-  input.content = {made->content.low, made->content.high};
-  return input;
-}
 
 // Puts ids together; spans of one medium that touch are one.
 class PromptBuilder {
@@ -103,7 +100,10 @@ class PromptBuilder {
 
   void add(TokenId id) { made_.ids.push_back(id); }
   void add_run(const Run& run) {
-    if (made_.pictures.empty() || run.medium != last_) made_.pictures.push_back(picture_input_of(media_[run.medium]));
+    if (made_.pictures.empty() || run.medium != last_) {
+      made_.pictures.push_back(picture_input_of(media_[run.medium]));
+      made_.media.push_back(run.medium);
+    }
     last_ = run.medium;
     auto& spans = made_.pictures.back().spans;
     const auto first = static_cast<int>(made_.ids.size());
@@ -128,6 +128,13 @@ Error not_as_many(const MediaTokens& tokens, std::size_t marks, std::size_t medi
 }
 
 }  // namespace
+
+PictureInput picture_input_of(const Prepared& made) {
+  PictureInput input;
+  input.pixels = std::shared_ptr<const pictures::PixelBlock>(made, &made->block);
+  input.content = {made->content.low, made->content.high};
+  return input;
+}
 
 CollapsedText collapse(const MediaReader& reader, const MarkedText& marked, std::span<const Prepared> media,
                        const EncodeOptions& options) {
@@ -254,15 +261,23 @@ std::optional<MediaPrompt> already_expanded(const MediaReader& reader, std::span
   return medium == media.size() ? std::optional(prompt.finish()) : std::nullopt;
 }
 
-Result<> write_places(const ServedModel& model, const Prepared& made, std::size_t medium, PromptBuilder& prompt,
-                      std::string_view field) {
+Result<> write_text(const ServedModel& model, const std::string& text, PromptBuilder& prompt, std::string_view field) {
+  if (text.empty()) return success();
+  ESP_TRY(const auto ids, encode_text(model, text, {.add_special = false, .continues = true}, field));
+  for (const TokenId id : ids) prompt.add(id);
+  return success();
+}
+
+// `number`: of the picture among the pictures, or of the film among the films.
+Result<> write_places(const ServedModel& model, const Prepared& made, std::size_t medium, std::size_t number,
+                      PromptBuilder& prompt, std::string_view field) {
   const MediaTokens& tokens = model.media->tokens(made->film);
+  if (!tokens.bare) ESP_CHECK(write_text(model, made->places.number_text(number), prompt, field));
   for (const pictures::PlaceholderPiece& piece : made->places.pieces) {
     if (piece.image_tokens > 0) {
       prompt.add_run({medium, piece.image_tokens, tokens.token_id});
     } else if (!tokens.bare) {
-      ESP_TRY(const auto ids, encode_text(model, piece.text, {.add_special = false, .continues = true}, field));
-      for (const TokenId id : ids) prompt.add(id);
+      ESP_CHECK(write_text(model, piece.text, prompt, field));
     }
   }
   return success();
@@ -286,11 +301,11 @@ Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const Token
   const std::size_t count = marks.size();
   if (!match(marks, films, media)) return not_as_many(picture, count, media.size(), field);
   PromptBuilder prompt(media);
-  std::size_t next = 0;
+  std::size_t next = 0, numbers[2] = {0, 0};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (next < marks.size() && marks[next].begin == i) {
       const std::size_t medium = marks[next++].medium;
-      ESP_CHECK(write_places(model, media[medium], medium, prompt, field));
+      ESP_CHECK(write_places(model, media[medium], medium, numbers[media[medium]->film ? 1 : 0]++, prompt, field));
     } else {
       prompt.add(ids[i]);
     }

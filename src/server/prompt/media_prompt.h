@@ -22,7 +22,10 @@ namespace espalier::server {
 struct MediaPrompt {
   std::vector<TokenId> ids;
   std::vector<PictureInput> pictures;
+  std::vector<std::size_t> media;  // which of the media each of them is
 };
+// Without its spans.
+PictureInput picture_input_of(const Prepared& made);
 
 // A text, and the marks in it: each of `media` once.
 struct MarkedText {

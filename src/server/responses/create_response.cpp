@@ -12,6 +12,7 @@
 #include "server/answer/treatment.h"
 #include "server/delivery/delivery.h"
 #include "server/fields/request_names.h"
+#include "server/media/prepare_media.h"
 #include "server/prompt/sampling_defaults.h"
 #include "server/responses/conversation_store.h"
 #include "server/responses/items.h"
@@ -64,10 +65,12 @@ Result<ResponseTurn> read_response_turn(Call& call, bool counts) {
   turn.owner = call.service.keys->owner(call.http);
   ESP_TRY(History history, said_before(call, turn));
   turn.known->pieces = known_pieces(history.kept, *call.model);
+  const std::size_t former = history.items.size();
   for (const Json& item : turn.body.input) history.items.push_back(item);
   Json messages = Json::array();
   if (!turn.body.instructions.empty()) messages.push_back({{"role", "system"}, {"content", turn.body.instructions}});
-  for (Json& message : messages_of(history.items)) messages.push_back(std::move(message));
+  const char* former_place = turn.body.conversation.empty() ? "previous_response_id" : "conversation";
+  for (Json& message : messages_of(history.items, former, former_place)) messages.push_back(std::move(message));
   if (messages.empty()) return bad_request("input is empty; it needs at least one item", "input");
   turn.body.chat["messages"] = std::move(messages);
   auto prompt = parse_chat_prompt(turn.body.chat, options);
@@ -110,6 +113,23 @@ Result<Request> request_of_response(Call& call, ResponseTurn& turn, ChatReading&
   return make_request(std::move(fields), call.model->limits(), chat_names("input", "max_output_tokens"));
 }
 
+// The pictures of what is said now, with their files: an address may give something else, or nothing, when the conversation
+// goes on. Requires: their request was made.
+Result<> keep_files(const Call& call, Json& input) {
+  for (Json& item : input) {
+    for (const char* list : {"content", "output"}) {
+      if (!item.contains(list) || !item[list].is_array()) continue;
+      for (Json& part : item[list]) {
+        if (part.value("type", "") != "input_image") continue;
+        ESP_TRY(const auto source, read_media_part(part, "input"));
+        ESP_TRY(const std::vector<MediaSource> own, with_own_files(call, std::span(&*source, 1)));
+        part["image_url"] = own.front().addresses.front();
+      }
+    }
+  }
+  return success();
+}
+
 // How it is stored when it ends; what goes before its end is told.
 void keep_response(Call& call, NewResponse& made, ResponseReplyOptions& reply,
                    std::shared_ptr<const std::vector<TokenId>> shown) {
@@ -147,7 +167,10 @@ Result<NewResponse> new_response(Call& call, std::string id, std::string request
   const ResponseBody& body = made.turn.body;
   ChatReading reading;
   ESP_TRY(Request request, request_of_response(call, made.turn, reading));
-  if (body.store) ESP_CHECK(call.service.data.open());  // before anything is made that could not be kept
+  if (body.store) {  // before anything is made that could not be kept
+    ESP_CHECK(call.service.data.open());
+    ESP_CHECK(keep_files(call, made.turn.body.input));
+  }
 
   ResponseReplyOptions reply;
   reply.response = first_response(call, made.turn, id, created);

@@ -29,7 +29,11 @@ Result<Json> read_item_id(const Json& item, const std::string& place, std::strin
 // A picture, as it is stored: the bytes are looked at when the prompt is made.
 Result<Json> read_input_image(const Json& part, std::string_view type, const std::string& place) {
   ESP_TRY(const auto medium, read_media_part(part, place));
-  Json out = {{"type", "input_image"}, {"image_url", medium->addresses.front()}};
+  Json out = {{"type", "input_image"}};
+  if (medium->upload.empty())
+    out["image_url"] = medium->addresses.front();
+  else
+    out["file_id"] = medium->upload;
   ESP_TRY(const auto detail, find_string(part, {"detail", place}));
   if (type == "input_image") out["detail"] = detail.value_or("auto");
   return out;
@@ -43,7 +47,7 @@ Result<Json> read_text_part(const Json& part, const std::string& place, bool ass
   }
   if (!assistant && (type == "input_image" || type == "input_file")) return read_input_image(part, type, place);
   if (type != "input_text" && type != "output_text" && type != "text")
-    return item_not_served(place, type, "input_text, input_image and output_text parts");
+    return part_not_read(place, type, "input_text, input_image, input_file and output_text parts");
   ESP_TRY(const std::string text, get_string(part, {"text", place}));
   if (!assistant) return Json{{"type", "input_text"}, {"text", text}};
   return Json{{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}};
@@ -175,13 +179,29 @@ Result<Json> read_items(const Json& value, std::string_view place, const ServerO
 
 namespace {
 
-// One text where there is one part, as chat completions' bodies have it.
-Json chat_content(const Json& parts) {
+// Of what was kept: the bytes where there are any.
+Json chat_picture(const Json& part, const std::string& place) {
+  const Json* url = find_field(part, "image_url");
+  return url != nullptr ? picture_part(url->get<std::string>(), place) : upload_part(part.value("file_id", ""), place);
+}
+
+// What errors call an item: it, or, of one that was said before, what brought it here.
+struct ItemPlace {
+  std::string name;
+  bool former = false;
+  std::string part(std::string_view list, std::size_t i) const {
+    return former ? name : fmt::format("{}.{}[{}]", name, list, i);
+  }
+};
+
+// One text where there is one part, as chat completions' bodies have it. `list`: what the parts are called in the item.
+Json chat_content(const Json& parts, const ItemPlace& place, std::string_view list) {
   if (parts.is_string()) return parts;
   Json content = Json::array();
-  for (const Json& part : parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
     if (part.value("type", "") == "input_image") {
-      content.push_back(picture_part(part.value("image_url", ""), "input"));
+      content.push_back(chat_picture(part, place.part(list, i)));
       continue;
     }
     const Json* text = find_field(part, "text");
@@ -203,12 +223,12 @@ std::string joined_texts(const Json& parts) {
 // Puts turns together.
 class TurnBuilder {
  public:
-  void add(const Json& item) {
+  void add(const Json& item, const ItemPlace& place) {
     const std::string type = item.value("type", "");
-    if (type == "message") return message(item);
+    if (type == "message") return message(item, place);
     if (type == "reasoning") return reasoning(item);
     if (type == "function_call") return call(item);
-    if (type == "function_call_output") return output(item);
+    if (type == "function_call_output") return output(item, place);
   }
   Json finish() {
     flush();
@@ -216,15 +236,15 @@ class TurnBuilder {
   }
 
  private:
-  void message(const Json& item) {
+  void message(const Json& item, const ItemPlace& place) {
     const std::string role = item.value("role", "");
     if (role != "assistant") {
       flush();
-      messages_.push_back({{"role", role}, {"content", chat_content(item["content"])}});
+      messages_.push_back({{"role", role}, {"content", chat_content(item["content"], place, "content")}});
       return;
     }
     if (!content_.is_null() || !calls_.empty()) flush();
-    content_ = chat_content(item["content"]);
+    content_ = chat_content(item["content"], place, "content");
   }
   void reasoning(const Json& item) {
     if (!content_.is_null() || !calls_.empty()) flush();
@@ -236,10 +256,10 @@ class TurnBuilder {
     names_[item.value("call_id", "")] = item["name"];
     calls_.push_back({{"id", item["call_id"]}, {"type", "function"}, {"function", function}});
   }
-  void output(const Json& item) {
+  void output(const Json& item, const ItemPlace& place) {
     flush();
     const std::string id = item.value("call_id", "");
-    Json message = {{"role", "tool"}, {"tool_call_id", id}, {"content", chat_content(item["output"])}};
+    Json message = {{"role", "tool"}, {"tool_call_id", id}, {"content", chat_content(item["output"], place, "output")}};
     if (names_.contains(id)) message["name"] = names_[id];
     messages_.push_back(std::move(message));
   }
@@ -262,9 +282,13 @@ class TurnBuilder {
 
 }  // namespace
 
-Json messages_of(const Json& items) {
+Json messages_of(const Json& items, std::size_t former, std::string_view former_place) {
   TurnBuilder turns;
-  for (const Json& item : items) turns.add(item);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const ItemPlace place = i < former ? ItemPlace{std::string(former_place), true}
+                                       : ItemPlace{fmt::format("input[{}]", i - former), false};
+    turns.add(items[i], place);
+  }
   return turns.finish();
 }
 

@@ -111,6 +111,9 @@ Error too_many() {
   return {Error::Kind::unavailable, "too many requests wait to be read; try again", {}, "unavailable"};
 }
 
+template <class Use>
+Result<> used(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call);
+
 // The same call where nobody waits behind it.
 template <class Use>
 Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
@@ -120,14 +123,31 @@ Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const s
   const auto submitted = std::chrono::steady_clock::now();
   const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
     kept->waited += std::chrono::steady_clock::now() - submitted;
-    answered(service, *job, dialect, [&] { return use(*kept, *job); });
+    answered(service, *job, dialect, [&] { return used(service, dialect, use, job, std::move(*kept)); });
   });
+  return taken ? success() : Result<>(too_many());
+}
+
+// The same call behind its downloads.
+template <class Use>
+Result<> again_with_files(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job,
+                          Call call) {
+  if (!call.fetched) call.fetched = std::make_shared<FetchedMedia>();
+  const std::vector<MediaAddress> wanted = std::exchange(call.wanted, {});
+  const auto fetched = call.fetched;
+  const auto kept = std::make_shared<Call>(std::move(call));
+  const bool taken = service.downloads.begin(
+      wanted, fetched, [job] { return job->responder.closed(); },
+      [&service, dialect, use, job, kept] {
+        answered(service, *job, dialect, [&] { return again_slowly(service, dialect, use, job, std::move(*kept)); });
+      });
   return taken ? success() : Result<>(too_many());
 }
 
 template <class Use>
 Result<> used(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
   auto done = use(call, *job);
+  if (!call.wanted.empty()) return again_with_files(service, dialect, use, job, std::move(call));
   return call.again_slowly ? again_slowly(service, dialect, use, job, std::move(call)) : done;
 }
 

@@ -2,7 +2,8 @@
 //
 // Large bodies are read one after another, so that short requests never wait behind them. A function that makes tokens
 // and finds that its constraint takes long to compile is run again in the slow pool (constraint_fields.h), behind which
-// no body waits. A route's function runs on the background pool, never on an io thread, with the parsed body; what it
+// no body waits. What it needs from other hosts is fetched beside all that (media/media_downloads.h) before it runs again.
+// A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
 // quick.
 // The model is the one that the body's `model` names, else the query's (?model=NAME), else the default one. A call whose
@@ -16,6 +17,7 @@
 #include "base/json/json_fields.h"
 #include "net/server/router.h"
 #include "server/delivery/delivery.h"
+#include "server/media/media_downloads.h"
 
 namespace espalier::server {
 
@@ -36,6 +38,15 @@ struct Call {
     return {Error::Kind::busy, "this takes a while", {}, {}};
   }
   mutable bool again_slowly = false;  // run_again_slowly() was called
+
+  // The same, once these files are there; also in the slow pool.
+  Error run_again_with(std::vector<MediaAddress> files) const {
+    wanted = std::move(files);
+    return {Error::Kind::busy, "this is fetched first", {}, {}};
+  }
+  mutable std::vector<MediaAddress> wanted;  // of run_again_with()
+  std::shared_ptr<FetchedMedia> fetched;     // null: none yet
+  bool runs_again() const { return again_slowly || !wanted.empty(); }
 };
 
 // Who may use a session: the key that opened it, at the model whose tokens it keeps.

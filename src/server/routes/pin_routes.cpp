@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "server/answer/treatment.h"
+#include "server/media/prepare_media.h"
 #include "server/openai/body_fields.h"  // cache_scope
 #include "server/prompt/chat_prompt.h"
+#include "server/prompt/media_prompt.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
 
@@ -21,7 +23,7 @@ void write_pin(JsonWriter& json, const PinInfo& pin) {
 
 // The prefix as text, ids or messages, as the requests that will use it bring theirs: rendered and encoded the same
 // way.
-Result<std::vector<TokenId>> prefix_of(const Call& call) {
+Result<MediaPrompt> prefix_of(const Call& call) {
   const Json* text = find_field(call.body, "text");
   const Json* ids = find_field(call.body, "input_ids");
   const Json* messages = find_field(call.body, "messages");
@@ -29,11 +31,8 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
     return bad_request("send the prefix as exactly one of text, input_ids and messages", "text");
   if (messages != nullptr) {
     ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(call.body, call.service.options));
-    if (!prompt.media.empty())
-      return bad_request("prefixes with pictures cannot be pinned by themselves; send a request with them instead",
-                         prompt.media.front().place, "unsupported_parameter");
     ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
-    return std::move(tokens.ids);
+    return MediaPrompt{std::move(tokens.ids), std::move(tokens.pictures), {}};
   }
   const char* field = text != nullptr ? "text" : "input_ids";
   const Json& value = text != nullptr ? *text : *ids;
@@ -44,7 +43,9 @@ Result<std::vector<TokenId>> prefix_of(const Call& call) {
     ESP_TRY(as_text, read_special_as_text(*asked, "special_tokens_in_text"));
   }
   const EncodeOptions encoding{.parse_special = !is_special_text(as_text, call.service.options)};
-  return encode_prompt(*call.model, list.prompts.front(), encoding, field);
+  ESP_TRY(const std::vector<MediaSource> sources, read_native_media(call.body));
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, sources));
+  return encode_media_prompt(*call.model, list.prompts.front(), media, encoding, field);
 }
 
 // Pins the prefix once a request has computed it.
@@ -77,7 +78,7 @@ class PinReply final : public Reply {
   const std::shared_ptr<PinInfo> made_;
 };
 
-// {"text" | "input_ids" | "messages", "id", "cache_salt", "extra_key", "seconds"}
+// {"text" | "input_ids" | "messages", "image_data", "video_data", "id", "cache_salt", "extra_key", "seconds"}
 Result<Generation> pin(Call& call) {
   PinWish wish;
   ESP_TRY(wish.id, find_short_string(call.body, "id", kMostIdBytes));
@@ -86,7 +87,9 @@ Result<Generation> pin(Call& call) {
   ESP_TRY(const auto seconds, find_number(call.body, "seconds", {0, 1e9}));
   ESP_TRY(const auto name, find_string(call.body, "model"));
   ESP_CHECK(call.model->check_name(name.value_or("")));
-  ESP_TRY(wish.tokens, prefix_of(call));
+  ESP_TRY(MediaPrompt prefix, prefix_of(call));
+  wish.tokens = std::move(prefix.ids);
+  wish.pictures = std::move(prefix.pictures);
   if (const int most = call.model->limits().pool_tokens / 2; static_cast<std::int64_t>(wish.tokens.size()) > most)
     return bad_request(fmt::format("the prefix has {} tokens, but at most {} (half of the pool) may be pinned",
                                    wish.tokens.size(), most),
@@ -97,6 +100,7 @@ Result<Generation> pin(Call& call) {
   RequestFields fields;
   fields.id = call.http.id;
   fields.prompt = wish.tokens;
+  fields.pictures = wish.pictures;
   fields.scope = wish.scope;
   fields.sampling.max_new_tokens = 0;
   ESP_TRY(Request request, Request::make(std::move(fields), call.model->limits()));

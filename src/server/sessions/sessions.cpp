@@ -19,11 +19,33 @@ std::string random_name() {
   return name;
 }
 
-// As tokens[:offset] in Python.
-void cut(std::vector<TokenId>& tokens, int offset) {
-  const std::int64_t length = std::ssize(tokens);
-  const std::int64_t end = offset < 0 ? std::max<std::int64_t>(length + offset, 0) : offset;
-  tokens.resize(static_cast<std::size_t>(std::min(end, length)));
+// As tokens[:offset] in Python. False: a picture lies on both sides.
+bool cut(SessionPrompt& prompt, int offset) {
+  const std::int64_t length = std::ssize(prompt.tokens);
+  const std::int64_t end = std::min(offset < 0 ? std::max<std::int64_t>(length + offset, 0) : offset, length);
+  prompt.tokens.resize(static_cast<std::size_t>(end));
+  std::erase_if(prompt.pictures, [&](const SessionPicture& picture) { return picture.spans.front().first >= end; });
+  return prompt.pictures.empty() ||
+         prompt.pictures.back().spans.back().first + prompt.pictures.back().spans.back().count <= end;
+}
+
+// What new tokens and pictures add to what the sessions hold.
+std::int64_t weight_of(const std::vector<SessionPicture>& pictures) {
+  std::int64_t bytes = 0;
+  for (const SessionPicture& picture : pictures)
+    for (const std::string& address : picture.file->addresses) bytes += std::ssize(address);
+  return bytes / static_cast<std::int64_t>(sizeof(TokenId));
+}
+
+// Behind a context: `left_out` of the new tokens are not repeated.
+void append(SessionPrompt& context, const SessionPrompt& added, std::size_t left_out) {
+  const auto shift = static_cast<int>(context.tokens.size()) - static_cast<int>(left_out);
+  context.tokens.insert(context.tokens.end(), added.tokens.begin() + static_cast<std::ptrdiff_t>(left_out),
+                        added.tokens.end());
+  for (SessionPicture picture : added.pictures) {
+    for (PictureInput::Span& span : picture.spans) span.first += shift;
+    context.pictures.push_back(std::move(picture));
+  }
 }
 
 }  // namespace
@@ -62,7 +84,7 @@ Result<std::vector<std::string>> Sessions::close(const std::string& id, std::str
 }
 
 Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string_view owner, std::string rid,
-                                        std::vector<TokenId> tokens, TokenId begin_token) {
+                                        SessionPrompt added, TokenId begin_token) {
   const std::scoped_lock lock(mutex_);
   const auto now = Clock::now();
   close_idle(now);
@@ -72,21 +94,22 @@ Result<Sessions::Begun> Sessions::begin(const SessionParams& params, std::string
     return bad_request(fmt::format("the session has a turn with the rid {} already", in_quotes(rid)), "rid");
   Begun begun;
   ESP_TRY(begun.prompt, context(session, params));
-  const bool repeats_begin = !params.rid.empty() && !tokens.empty() && tokens.front() == begin_token;
-  begun.prompt.insert(begun.prompt.end(), tokens.begin() + (repeats_begin ? 1 : 0), tokens.end());
-  const std::int64_t length = std::ssize(begun.prompt);
+  begun.former_pictures = begun.prompt.pictures.size();
+  const bool repeats_begin = !params.rid.empty() && !added.tokens.empty() && added.tokens.front() == begin_token;
+  append(begun.prompt, added, repeats_begin ? 1 : 0);
+  const std::int64_t length = std::ssize(begun.prompt.tokens), weight = length + weight_of(added.pictures);
   if (session.most_tokens > 0 && length > session.most_tokens)
     return bad_request(
         fmt::format("the turn's context has {} tokens, but the session was opened for {}", length, session.most_tokens),
         "session_params", "context_length_exceeded");
-  if (tokens_ + length > limits_.tokens)
+  if (tokens_ + weight > limits_.tokens)
     return Error{Error::Kind::busy,
                  fmt::format("the sessions hold {} tokens, and {} is the most; close some", tokens_, limits_.tokens),
                  {},
                  "sessions_full"};
-  tokens_ += length;
+  tokens_ += weight;
   session.used = now;
-  session.turns.emplace(rid, Node{params.rid, begun.prompt, {}, true});
+  session.turns.emplace(rid, Node{params.rid, begun.prompt, {}, weight, true});
   begun.turn = std::make_unique<Turn>(*this, Opening{params.id, session.number}, std::move(rid), params.replace);
   return begun;
 }
@@ -180,13 +203,13 @@ Result<Sessions::Place> Sessions::find(const std::string& id, std::string_view o
 void Sessions::forget(Session& session, const std::string& rid, std::vector<std::string>& running) {
   const auto turn = session.turns.find(rid);
   if (turn->second.running) running.push_back(rid);
-  tokens_ -= std::ssize(turn->second.prompt) + std::ssize(turn->second.output);
+  tokens_ -= turn->second.weight + std::ssize(turn->second.output);
   session.turns.erase(turn);
 }
 
 // Of a turn that runs and is to be replaced, what it has said so far.
-Result<std::vector<TokenId>> Sessions::context(const Session& session, const SessionParams& params) {
-  if (params.rid.empty()) return std::vector<TokenId>();
+Result<SessionPrompt> Sessions::context(const Session& session, const SessionParams& params) {
+  if (params.rid.empty()) return SessionPrompt();
   const auto last = session.turns.find(params.rid);
   if (last == session.turns.end())
     return bad_request(fmt::format("the session has no turn with the rid {}", in_quotes(params.rid)),
@@ -195,10 +218,13 @@ Result<std::vector<TokenId>> Sessions::context(const Session& session, const Ses
     return bad_request(
         fmt::format("the turn {} has not finished; wait for its end, or replace it", in_quotes(params.rid)),
         "session_params.rid");
-  std::vector<TokenId> tokens = last->second.prompt;
-  if (!params.drop_previous_output) tokens.insert(tokens.end(), last->second.output.begin(), last->second.output.end());
-  if (params.offset != 0) cut(tokens, params.offset);
-  return tokens;
+  SessionPrompt context = last->second.prompt;
+  if (!params.drop_previous_output)
+    context.tokens.insert(context.tokens.end(), last->second.output.begin(), last->second.output.end());
+  if (params.offset != 0 && !cut(context, params.offset))
+    return bad_request(fmt::format("session_params.offset is {}, which lies inside a picture", params.offset),
+                       "session_params.offset");
+  return context;
 }
 
 }  // namespace espalier::server

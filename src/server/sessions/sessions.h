@@ -2,8 +2,8 @@
 //
 // A session is a tree of turns. A turn names the one that it continues (by its rid), or none; its context is that
 // turn's prompt and output with the new tokens behind. Only token ids are kept here; that their keys and values are
-// still there is the prefix cache's business.
-// Units:   tokens, seconds of the steady clock.
+// still there is the prefix cache's business. Of a picture its file is kept, and where its tokens stand.
+// Units:   tokens (a picture's file counts as one for each four bytes), seconds of the steady clock.
 // Threads: any; a turn is ended on the notifier's thread.
 // Fails:   open(): bad_request for an id in use, busy at the limits. begin(): bad_request naming the field of
 //          session_params; busy when the server keeps too many tokens.
@@ -20,7 +20,9 @@
 #include <vector>
 
 #include "espalier/error.h"
+#include "espalier/request.h"
 #include "espalier/types.h"
+#include "server/media/media_source.h"
 
 namespace espalier::server {
 
@@ -38,6 +40,18 @@ struct SessionParams {  // the field session_params of /generate
       0;  // where in its context the new tokens go, as an index of Python's; what follows is dropped; 0: behind
   bool replace = false;               // of the turn: what continues it is forgotten; of none: all turns are
   bool drop_previous_output = false;  // go on from its prompt
+};
+
+// A picture (or film) among a turn's tokens; its addresses are data URLs.
+struct SessionPicture {
+  std::shared_ptr<const MediaSource> file;
+  std::vector<PictureInput::Span> spans;
+};
+
+// What a turn is given.
+struct SessionPrompt {
+  std::vector<TokenId> tokens;
+  std::vector<SessionPicture> pictures;
 };
 
 // All open sessions, by id, with the turns of each.
@@ -75,7 +89,8 @@ class Sessions {
     bool kept_ = false;
   };
   struct Begun {
-    std::vector<TokenId> prompt;  // the whole context
+    SessionPrompt prompt;             // the whole context
+    std::size_t former_pictures = 0;  // of its pictures: those of turns before
     std::unique_ptr<Turn> turn;
   };
 
@@ -86,7 +101,7 @@ class Sessions {
   Result<std::string> open(std::string id, std::string owner, std::int64_t most_tokens, double idle_seconds);
   Result<std::vector<std::string>> close(const std::string& id, std::string_view owner);  // rids of its running turns
   // `begin_token`: what a tokenizer puts before every text; it is not repeated in the middle. Negative: none.
-  Result<Begun> begin(const SessionParams& params, std::string_view owner, std::string rid, std::vector<TokenId> tokens,
+  Result<Begun> begin(const SessionParams& params, std::string_view owner, std::string rid, SessionPrompt added,
                       TokenId begin_token);
   int count() const;
   std::int64_t tokens() const;
@@ -94,7 +109,9 @@ class Sessions {
  private:
   struct Node {
     std::string parent;
-    std::vector<TokenId> prompt, output;
+    SessionPrompt prompt;
+    std::vector<TokenId> output;
+    std::int64_t weight = 0;  // of all but the output
     bool running = true;
   };
   struct Session {
@@ -115,7 +132,7 @@ class Sessions {
   void close_idle(Time now);
   Result<Place> find(const std::string& id, std::string_view owner, std::string_view field);
   void forget(Session& session, const std::string& rid, std::vector<std::string>& running);
-  static Result<std::vector<TokenId>> context(const Session& session, const SessionParams& params);
+  static Result<SessionPrompt> context(const Session& session, const SessionParams& params);
 
   const SessionLimits limits_;
   mutable std::mutex mutex_;

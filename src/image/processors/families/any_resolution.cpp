@@ -6,6 +6,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
+#include "image/processors/square_frames.h"
 
 namespace espalier::pictures {
 
@@ -50,7 +51,7 @@ class AnyResolutionProcessor : public Processor {
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
-  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override;
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const override;
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  private:
@@ -58,12 +59,13 @@ class AnyResolutionProcessor : public Processor {
 
   bool onevision_;
   CommonSettings common_;
-  ByteTable table_, film_table_;
+  ByteTable table_;
+  SquareFrames films_;
+  FrameRule choose_;
   SizeRule size_, crop_;
-  bool center_crop_ = false, sample_ = false;
+  bool center_crop_ = false;
   Size whole_;
-  int tile_ = 336, patch_ = 14, extra_ = 0, most_tiles_ = 0, wanted_frames_ = 0;
-  double wanted_per_second_ = 0;
+  int tile_ = 336, patch_ = 14, extra_ = 0, most_tiles_ = 0;
   std::vector<Size> resolutions_;
 };
 
@@ -97,10 +99,8 @@ AnyResolutionProcessor::AnyResolutionProcessor(Settings& settings, bool onevisio
   }
   extra_ = extra_tokens(settings);
   Settings films = settings.video();
-  film_table_ = ByteTable(films.common(Filter::bicubic, clip_mean, clip_std, Arithmetic::folded));
-  sample_ = films.boolean("do_sample_frames", false);
-  wanted_frames_ = films.integer("num_frames", 0, 0);
-  wanted_per_second_ = films.number("fps", 0);
+  films_ = SquareFrames(films, {384, 384});
+  choose_ = plain_frame_rule(films, {});
   placeholder_ = image_token_ = settings.token("image_token", "<image>");
   if (onevision) film_placeholder_ = film_token_ = settings.token("video_token", "<video>");
 }
@@ -149,23 +149,13 @@ Placeholders AnyResolutionProcessor::placeholders(const PixelBlock& block) const
 
 Result<std::vector<int>> AnyResolutionProcessor::choose_frames(int frames, double per_second) const {
   if (!onevision_) return Processor::choose_frames(frames, per_second);
-  int count = wanted_frames_;
-  if (count == 0 && wanted_per_second_ > 0)
-    count = std::max(1, static_cast<int>(frames / per_second * wanted_per_second_));
-  if (!sample_ || count == 0) return all_frames(frames);
-  return evenly(frames, count);
+  return choose_(frames, per_second);
 }
 
-Result<PixelBlock> AnyResolutionProcessor::process_film(std::span<const Picture> pictures) const {
-  if (!onevision_) return Processor::process_film(pictures);
-  if (pictures.empty()) return bad_request("a film needs at least one frame");
-  std::vector<Picture> frames;
-  for (const Picture& picture : pictures) frames.push_back(resize(picture, whole_, common_.filter));
-  PixelBlock block = tile_block(frames, film_table_);
-  block.original = pictures[0].size();
-  block.resized = whole_;
-  block.grid.time = block.tiles;
-  return block;
+Result<PixelBlock> AnyResolutionProcessor::process_film(std::span<const Picture> pictures,
+                                                        const FilmTimes& times) const {
+  if (!onevision_) return Processor::process_film(pictures, times);
+  return films_.block_of(pictures);
 }
 
 Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {

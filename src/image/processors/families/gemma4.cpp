@@ -1,7 +1,10 @@
 // Gemma 4: as large as a budget of patches allows, sides in multiples of 3 patches; patches in rows of the grid, colours last.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "image/processors/families/families.h"
+#include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
 
@@ -9,12 +12,23 @@ namespace espalier::pictures {
 
 namespace {
 
-// Patches of one picture; each 3 x 3 of them become a token.
-class Gemma4Processor : public Processor {
+// How pictures, or the frames of films, are made ready; each 3 x 3 of their patches become a token.
+class Gemma4Plan {
  public:
-  explicit Gemma4Processor(Settings& settings);
-  Result<PixelBlock> process(const Picture& picture) const override;
-  Placeholders placeholders(const PixelBlock& block) const override;
+  Gemma4Plan(Settings& settings, bool films)
+      : common_(
+            settings.common(Filter::bicubic, {0, 0, 0}, {1, 1, 1}, films ? Arithmetic::folded : Arithmetic::stepwise)) {
+    common_.normalize = settings.boolean("do_normalize", films);
+    table_ = ByteTable(common_);
+    form_ = {.side = settings.integer("patch_size", 16, 1, 1024), .merge = 1, .colour_last = true};
+    pooled_ = settings.integer("pooling_kernel_size", 3, 1, 64);
+    most_tokens_ = settings.integer("max_soft_tokens", films ? 70 : 280);
+  }
+  // Pictures of one size.
+  Result<PixelBlock> block_of(std::span<const Picture> pictures) const;
+  int tokens_of_frame(const PixelBlock& block) const {
+    return block.grid.height * block.grid.width / (pooled_ * pooled_);
+  }
 
  private:
   Result<Size> fit(Size picture) const;
@@ -23,22 +37,53 @@ class Gemma4Processor : public Processor {
   ByteTable table_;
   PatchForm form_;
   int pooled_ = 3, most_tokens_ = 280;
+};
+
+// Patches of one picture, or of each frame of a film, which stands behind its time.
+class Gemma4Processor : public Processor {
+ public:
+  explicit Gemma4Processor(Settings& settings);
+  Result<PixelBlock> process(const Picture& picture) const override {
+    return pictures_.block_of(std::span(&picture, 1));
+  }
+  Placeholders placeholders(const PixelBlock& block) const override {
+    Placeholders places;
+    add_frame(places, pictures_.tokens_of_frame(block));
+    return places;
+  }
+  Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
+    return choose_(frames, per_second);
+  }
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
+    if (pictures.empty()) return bad_request("a film needs at least one frame");
+    return films_.block_of(pictures);
+  }
+  Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
+
+ private:
+  Gemma4Processor(Settings& settings, Settings films);
+  void add_frame(Placeholders& places, int tokens) const {
+    places.add(start_);
+    places.add_image_tokens(tokens);
+    places.add(end_);
+  }
+
+  Gemma4Plan pictures_, films_;
+  FrameRule choose_;
   std::string start_, end_;
 };
 
-Gemma4Processor::Gemma4Processor(Settings& settings) {
-  common_ = settings.common(Filter::bicubic, {0, 0, 0}, {1, 1, 1});
-  common_.normalize = settings.boolean("do_normalize", false);
-  table_ = ByteTable(common_);
-  form_ = {.side = settings.integer("patch_size", 16, 1, 1024), .merge = 1, .colour_last = true};
-  pooled_ = settings.integer("pooling_kernel_size", 3, 1, 64);
-  most_tokens_ = settings.integer("max_soft_tokens", 280);
+Gemma4Processor::Gemma4Processor(Settings& settings) : Gemma4Processor(settings, settings.video()) {}
+
+Gemma4Processor::Gemma4Processor(Settings& settings, Settings films)
+    : pictures_(settings, false), films_(films, true), choose_(plain_frame_rule(films, {.sample = true, .count = 32})) {
   start_ = settings.token("boi_token", "<|image>");
   end_ = settings.token("eoi_token", "<image|>");
   placeholder_ = image_token_ = settings.token("image_token", "<|image|>");
+  film_placeholder_ = film_token_ = "<|video|>";
 }
 
-Result<Size> Gemma4Processor::fit(Size picture) const {
+Result<Size> Gemma4Plan::fit(Size picture) const {
   double budget = static_cast<double>(most_tokens_) * pooled_ * pooled_ * form_.side * form_.side;
   double factor = std::sqrt(budget / (static_cast<double>(picture.height) * picture.width));
   int step = pooled_ * form_.side;
@@ -57,27 +102,29 @@ Result<Size> Gemma4Processor::fit(Size picture) const {
   return Size{height, width};
 }
 
-Result<PixelBlock> Gemma4Processor::process(const Picture& picture) const {
-  Picture view = picture;
-  if (common_.resize) {
-    ESP_TRY(Size size, fit(picture.size()));
-    view = resize(picture, size, common_.filter);
-  }
+Result<PixelBlock> Gemma4Plan::block_of(std::span<const Picture> pictures) const {
   PixelBlock block;
-  append_patches(view, table_, form_, block.values);
-  block.original = picture.size();
-  block.resized = view.size();
-  block.grid = {1, view.height / form_.side, view.width / form_.side};
-  block.shape = {static_cast<std::int64_t>(block.grid.height) * block.grid.width,
+  block.original = block.resized = pictures[0].size();
+  if (common_.resize) {
+    ESP_TRY(block.resized, fit(block.original));
+  }
+  for (const Picture& picture : pictures) {
+    if (picture.size() != block.original) return bad_request("the frames of a film must all have one size");
+    append_patches(resize(picture, block.resized, common_.filter), table_, form_, block.values);
+  }
+  block.grid = {static_cast<int>(pictures.size()), block.resized.height / form_.side, block.resized.width / form_.side};
+  block.shape = {static_cast<std::int64_t>(block.grid.time) * block.grid.height * block.grid.width,
                  static_cast<std::int64_t>(3) * form_.side * form_.side};
   return block;
 }
 
-Placeholders Gemma4Processor::placeholders(const PixelBlock& block) const {
+Result<Placeholders> Gemma4Processor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {
   Placeholders places;
-  places.add(start_);
-  places.add_image_tokens(block.grid.height * block.grid.width / (pooled_ * pooled_));
-  places.add(end_);
+  for (std::size_t i = 0; i < times.frames.size(); ++i) {
+    const auto seconds = static_cast<std::int64_t>(times.frames[i]);
+    places.add(fmt::format("{}{:02}:{:02} ", i == 0 ? "" : " ", seconds / 60, seconds % 60));
+    add_frame(places, films_.tokens_of_frame(block));
+  }
   return places;
 }
 

@@ -40,28 +40,36 @@ class GlmProcessor : public GridProcessor {
     for (std::size_t group = 0; group < static_cast<std::size_t>(block.grid.time); ++group) {
       double at = seconds.empty() ? 0 : seconds[std::min(2 * group, (seconds.size() - 1) / 2 * 2)];
       places.add("<|begin_of_image|>");
-      places.add_image_tokens(tokens_of(block) / block.grid.time);
+      places.add_image_tokens(tokens_of_step(block));
       places.add(fmt::format("<|end_of_image|>{:.1f} seconds", at));
     }
     return places;
   }
 };
 
-}  // namespace
-
-MadeProcessor make_glm4v(Settings& settings) {
-  auto processor = std::make_unique<GlmProcessor>(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
-                                                  settings.token("image_token", "<|image|>"));
-  processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
-  const bool newer = settings.type() == "Glm46VImageProcessor";
-  Settings films = settings.video();
-  FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};
-  double wanted = films.number("fps", 2), longest = films.number("max_duration", 300);
-  int together = plan.grid.together;
-  plan.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+FrameRule glm4v_frame_rule(Settings& films, int together) {
+  const bool newer = films.film_type() == "Glm46VVideoProcessor";
+  const double wanted = films.number("fps", 2), longest = films.number("max_duration", 300);
+  if (!films.boolean("do_sample_frames", true)) return plain_frame_rule(films, {});
+  return [=](int frames, double per_second) -> Result<std::vector<int>> {
     if (newer) return choose_glm46v({frames, per_second}, together);
     return choose_glm4v({frames, per_second}, wanted, longest);
   };
+}
+
+}  // namespace
+
+std::unique_ptr<GridProcessor> glm_processor(GridPlan plan, std::string image_token) {
+  return std::make_unique<GlmProcessor>(std::move(plan), std::move(image_token));
+}
+
+MadeProcessor make_glm4v(Settings& settings) {
+  auto processor = glm_processor(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
+                                 settings.token("image_token", "<|image|>"));
+  processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
+  Settings films = settings.video();
+  FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};
+  plan.choose = glm4v_frame_rule(films, plan.grid.together);
   processor->set_films(std::move(plan), settings.token("video_token", "<|video|>"), processor->image_token());
   return std::unique_ptr<Processor>(std::move(processor));
 }

@@ -6,6 +6,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
+#include "image/processors/square_frames.h"
 
 namespace espalier::pictures {
 
@@ -76,9 +77,7 @@ class GotOcr2Processor : public DynamicTiles {
     bool internvl = settings.processor_class() == "InternVLProcessor" || settings.model_type().starts_with("internvl");
     read(settings, settings.common(Filter::bicubic, clip_mean, clip_std), 384,
          internvl || settings.boolean("crop_to_patches", false));
-    Settings films = settings.video();
-    film_table_ = ByteTable(films.common(Filter::bicubic, clip_mean, clip_std, Arithmetic::folded));
-    wanted_frames_ = films.boolean("do_sample_frames", false) ? films.integer("num_frames", 0, 0) : 0;
+    read_films(settings.video());
     tokens_ = settings.of_processor("image_seq_length", settings.of_config("image_seq_length", 256, 1));
     start_ = settings.token("start_image_token", "<img>");
     end_ = settings.token("end_image_token", "</img>");
@@ -91,19 +90,11 @@ class GotOcr2Processor : public DynamicTiles {
     add_view(places, tokens_ * block.tiles);
     return places;
   }
-  Result<std::vector<int>> choose_frames(int frames, double) const override {
-    if (wanted_frames_ == 0) return all_frames(frames);
-    return choose_internvl(frames, wanted_frames_);
+  Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
+    return choose_(frames, per_second);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override {
-    if (pictures.empty()) return bad_request("a film needs at least one frame");
-    std::vector<Picture> frames;
-    for (const Picture& picture : pictures) frames.push_back(resize(picture, tile_, common_.filter));
-    PixelBlock block = tile_block(frames, film_table_);
-    block.original = pictures[0].size();
-    block.resized = tile_;
-    block.grid.time = block.tiles;
-    return block;
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
+    return films_.block_of(pictures);
   }
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes&) const override {
     Placeholders places;
@@ -124,8 +115,25 @@ class GotOcr2Processor : public DynamicTiles {
     places.add(end_);
   }
 
-  ByteTable film_table_;
-  int tokens_ = 256, wanted_frames_ = 0;
+  void read_films(Settings films) {
+    films_ = SquareFrames(films, {384, 384});
+    choose_ = plain_frame_rule(films, {});
+    if (!films.boolean("do_sample_frames", false)) return;
+    const int count = films.integer("num_frames", 0, 0);
+    const double wanted = films.number("fps", 0);
+    const Json* given = films.member("initial_shift");
+    std::optional<double> shift;  // none: half a part
+    if (given != nullptr && !(given->is_boolean() && given->get<bool>()))
+      shift = given->is_number() ? std::max(0.0, given->get<double>()) : 0;
+    choose_ = [=](int frames, double per_second) -> Result<std::vector<int>> {
+      const int many = count > 0 ? count : static_cast<int>(std::min<double>(frames / per_second * wanted, frames));
+      return many > 0 ? choose_internvl(frames, many, shift) : all_frames(frames);
+    };
+  }
+
+  SquareFrames films_;
+  FrameRule choose_;
+  int tokens_ = 256;
   std::string start_, end_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/json/json_fields.h"
 #include "image/processors/families/families.h"
 #include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
@@ -153,10 +154,13 @@ class SmolVlmProcessor final : public Idefics3Processor {
     Settings films = settings.video();
     films_ = films.common(Filter::lanczos, half, half, Arithmetic::folded);
     table_ = ByteTable(films_);
-    longest_ = films.size("size", {{}, {}, {}, 4 * 364, {}, {}}, false).longest_edge.value_or(4 * 364);
     tile_ = films.size("max_image_size", {{}, {}, {}, 364, {}, {}}, false).longest_edge.value_or(364);
+    const SizeRule size = films.size("size", {{}, {}, {}, 4 * 364, {}, {}}, false);
+    longest_ = size.longest_edge.value_or(0);
+    if (longest_ == 0) fixed_ = {size.height.value_or(tile_), size.width.value_or(tile_)};
     most_ = films.integer("num_frames", 64);
     per_second_ = films.number("fps", 1);
+    read_sampling(films);
     film_placeholder_ = settings.token("video_token", "<video>");
     film_token_ = image_token_;
   }
@@ -164,14 +168,15 @@ class SmolVlmProcessor final : public Idefics3Processor {
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_smolvlm({frames, per_second}, per_second_, most_);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures) const override {
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
     if (pictures.empty()) return bad_request("a film needs at least one frame");
     std::vector<Picture> frames;
     for (const Picture& picture : pictures) {
       Picture view = picture;
-      if (films_.resize)
-        view = resize(resize(view, to_longest(view.size(), std::min(longest_, longest_ever)), films_.filter),
-                      {tile_, tile_}, films_.filter);
+      if (films_.resize) {
+        const Size size = longest_ > 0 ? to_longest(view.size(), std::min(longest_, longest_ever)) : fixed_;
+        view = resize(resize(view, size, films_.filter), {tile_, tile_}, films_.filter);
+      }
       if (!frames.empty() && view.size() != frames.front().size())
         return bad_request("the frames of a film must all have one size");
       frames.push_back(std::move(view));
@@ -198,8 +203,26 @@ class SmolVlmProcessor final : public Idefics3Processor {
   }
 
  private:
+  // Older files keep these numbers together, "video_size" where there is no "size".
+  void read_sampling(Settings& films) {
+    const Json* sampling = films.member("video_sampling");
+    if (sampling == nullptr) return;
+    const auto number = [&](const char* name, double otherwise) {
+      const Json* value = find_field(*sampling, name);
+      const double given = value != nullptr && value->is_number() ? value->get<double>() : otherwise;
+      return given > 0 && given <= 1 << 16 ? given : otherwise;
+    };
+    most_ = std::max(1, static_cast<int>(number("max_frames", most_)));
+    per_second_ = number("fps", per_second_);
+    const Json* size = find_field(*sampling, "video_size");
+    const Json* longest = size == nullptr ? nullptr : find_field(*size, "longest_edge");
+    if (films.member("size") == nullptr && longest != nullptr && longest->is_number())
+      longest_ = static_cast<int>(std::clamp(longest->get<double>(), 1.0, static_cast<double>(longest_ever)));
+  }
+
   CommonSettings films_;
   ByteTable table_;
+  Size fixed_;
   int longest_ = 0, tile_ = 0, most_ = 64;
   double per_second_ = 1;
 };

@@ -19,23 +19,42 @@ GridPlan qwen2_defaults() {
   return plan;
 }
 
-void fit_in_budget(GridPlan& plan) {
-  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest](Size picture, int) {
-    return fitted(size_in_budget(picture, factor, {lowest, highest}));
+// What a frame may have at least where the sum of all is bounded.
+std::int64_t least_cap(std::int64_t lowest) {
+  return static_cast<std::int64_t>(static_cast<double>(lowest) * 1.05);
+}
+
+// `most_tokens`: of all frames, as the authors' own program bounds them; 0: only each frame is bounded.
+void fit_in_budget(GridPlan& plan, std::int64_t most_tokens = 0) {
+  const int factor = plan.form.side * plan.merge;
+  const auto all = static_cast<std::int64_t>(static_cast<double>(most_tokens * factor * factor) * 0.9) * plan.together;
+  plan.fit = [=, lowest = plan.lowest, highest = plan.highest](Size picture, int frames) {
+    const std::int64_t cap = all == 0 ? highest : std::max(std::min(highest, all / frames), least_cap(lowest));
+    return fitted(size_in_budget(picture, factor, {lowest, cap}));
   };
 }
 
-// Qwen3-VL's films: all frames together lie within the bounds of the area.
-void fit_film_in_budget(GridPlan& plan) {
-  plan.fit = [factor = plan.form.side * plan.merge, lowest = plan.lowest, highest = plan.highest,
+// Qwen3-VL's films: all frames together lie within the bounds of the area; with `most_tokens` each frame besides.
+void fit_film_in_budget(GridPlan& plan, std::int64_t most_tokens) {
+  plan.fit = [most_tokens, factor = plan.form.side * plan.merge, lowest = plan.lowest, highest_of_all = plan.highest,
               together = plan.together](Size picture, int frames) -> Result<FittedSize> {
+    frames = std::max(frames, together);
+    std::int64_t highest = highest_of_all;
+    if (most_tokens > 0)
+      highest = std::max(std::min(most_tokens * factor * factor, highest / frames), least_cap(lowest)) * frames;
     Size size = picture;
     if (size.height < factor || size.width < factor) {
       double scale = std::max(static_cast<double>(factor) / size.height, static_cast<double>(factor) / size.width);
       size = {static_cast<int>(size.height * scale), static_cast<int>(size.width * scale)};
     }
-    return fitted(size_in_budget(size, factor, {lowest, highest, std::max(frames, together), together}));
+    return fitted(size_in_budget(size, factor, {lowest, highest, frames, together}));
   };
+}
+
+// Tokens that bound a film where the files ask for that.
+std::int64_t cap_of(Settings& films, int otherwise) {
+  const int tokens = films.integer("max_video_tokens", otherwise, 1, 1 << 20);
+  return films.boolean("cap_pixels_per_frame", false) ? tokens : 0;
 }
 
 FilmPlan qwen2_films(Settings settings) {
@@ -44,17 +63,17 @@ FilmPlan qwen2_films(Settings settings) {
   defaults.lowest = 128 * 28 * 28;
   defaults.highest = 28 * 28 * 768;
   FilmPlan films{read_grid_plan(settings, defaults), {}};
-  fit_in_budget(films.grid);
+  fit_in_budget(films.grid, cap_of(settings, 128'000));
   int least = settings.integer("min_frames", 4), most = settings.integer("max_frames", 768),
       together = films.grid.together;
   double wanted = settings.number("fps", 2);
-  if (settings.boolean("do_sample_frames", false)) {
-    films.choose = [=](int frames, double per_second) {
+  films.choose = plain_frame_rule(settings, {});
+  const int count = settings.integer("num_frames", 0, 0) / together * together;
+  if (settings.boolean("do_sample_frames", false))
+    films.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+      if (count > 0) return choose_internvl(frames, count, 0);
       return choose_qwen2_vl({frames, per_second}, wanted, least, most, together);
     };
-  } else {
-    films.choose = [](int frames, double) -> Result<std::vector<int>> { return all_frames(frames); };
-  }
   return films;
 }
 
@@ -65,12 +84,14 @@ FilmPlan qwen3_films(Settings settings) {
   defaults.lowest = 128 * 32 * 32;
   defaults.highest = 32 * 32 * 768;
   FilmPlan films{read_grid_plan(settings, defaults), {}};
-  fit_film_in_budget(films.grid);
+  fit_film_in_budget(films.grid, cap_of(settings, 768));
   int least = settings.integer("min_frames", 4), most = settings.integer("max_frames", 768);
   double wanted = settings.number("fps", 2);
-  films.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
-    return choose_qwen3_vl({frames, per_second}, wanted, least, most);
-  };
+  films.choose = plain_frame_rule(settings, {});
+  if (settings.boolean("do_sample_frames", true))
+    films.choose = [=](int frames, double per_second) -> Result<std::vector<int>> {
+      return choose_qwen3_vl({frames, per_second}, wanted, least, most);
+    };
   return films;
 }
 
@@ -89,7 +110,7 @@ class Qwen3Processor : public GridProcessor {
       double first = seconds[std::min(group * together, seconds.size() - 1)],
              last = seconds[std::min((group + 1) * together - 1, seconds.size() - 1)];
       places.add(fmt::format("<{:.1f} seconds>{}", (first + last) / 2, start_));
-      places.add_image_tokens(tokens_of(block) / block.grid.time);
+      places.add_image_tokens(tokens_of_step(block));
       places.add(end_);
     }
     return places;
@@ -101,6 +122,11 @@ class Qwen3Processor : public GridProcessor {
 
 bool is_third(const Settings& settings) {
   return settings.model_type().starts_with("qwen3");
+}
+
+// By the class that the files name, or that transformers derives from the picture's.
+FilmPlan qwen_films(const Settings& films) {
+  return films.film_type().starts_with("Qwen3") ? qwen3_films(films) : qwen2_films(films);
 }
 
 }  // namespace
@@ -115,12 +141,12 @@ MadeProcessor make_qwen2_vl(Settings& settings) {
   if (is_third(settings)) {
     auto processor = std::make_unique<Qwen3Processor>(std::move(plan), token, start, end);
     processor->set_surroundings(start, end);
-    processor->set_films(qwen3_films(settings.video()), film_token, film_token);
+    processor->set_films(qwen_films(settings.video()), film_token, film_token);
     return std::unique_ptr<Processor>(std::move(processor));
   }
   auto processor = std::make_unique<GridProcessor>(std::move(plan), token);
   processor->set_surroundings(start, end);
-  processor->set_films(qwen2_films(settings.video()), film_token, film_token);
+  processor->set_films(qwen_films(settings.video()), film_token, film_token);
   return std::unique_ptr<Processor>(std::move(processor));
 }
 

@@ -84,6 +84,7 @@ TowerSpec kimi_k25_tower(const TowerFields& f) {
   if (merge < 1 || merge > 64 || (kernel.size() == 2 && kernel[0] != kernel[1]) ||
       f.vision.count_or({"pos_emb_width"}, side, 1 << 12) != side)
     f.vision.refuse({"merge_kernel_size|pos_emb_width"}, "squares of merged patches and of positions are needed");
+  spec.most_frames = times;
   spec.body.names = kimi_k25_names();
   Attention attention = tower_attention(n);
   attention.fused = FusedQkv::side_by_side;

@@ -74,6 +74,7 @@ class Assembly {
   // first: the picture's first row among those of the first map.
   int add(const Picture& picture, int first) {
     const auto before = layout_.maps[1].size();
+    if (picture.film) return add_film(picture, first);
     for (int i = 0; i < how_.side * how_.side; ++i) add_row({{first + i, 1.0f}});
     if (picture.tiles > 1)
       add_tiles(picture, first + how_.side * how_.side);
@@ -99,6 +100,7 @@ class Assembly {
     layout_.blends[2].weights.back() = 1.0f;
   }
   void add_tiles(const Picture& picture, int first);
+  int add_film(const Picture& picture, int first);
   // Two neighbours along one axis that has `size` places, read at `at` of `wanted`.
   static std::array<std::pair<int, float>, 2> between(int at, int wanted, int size) {
     const double source = std::max(0.0, (at + 0.5) * size / wanted - 0.5);
@@ -144,13 +146,30 @@ void Assembly::add_tiles(const Picture& picture, int first) {
   }
 }
 
+// Each frame at half its lines and columns, and one closing row behind them all.
+int Assembly::add_film(const Picture& picture, int first) {
+  const int side = how_.side, half = (side + 1) / 2;
+  for (int frame = 0; frame < picture.frames; ++frame) {
+    for (int y = 0; y < half; ++y)
+      for (int x = 0; x < half; ++x) {
+        Taps taps;
+        for (const auto& [from_y, weight_y] : between(y, half, side))
+          for (const auto& [from_x, weight_x] : between(x, half, side))
+            taps.emplace_back(first + (frame * side + from_y) * side + from_x, weight_y * weight_x);
+        add_row(std::move(taps));
+      }
+  }
+  close_line();
+  return picture.frames * half * half + 1;
+}
+
 TowerLayout llava_next_layout(std::span<const Picture> pictures, const AnyResolution& how) {
   LayoutMaker maker;
   int first = 0;
   std::vector<int> firsts;
   for (const Picture& picture : pictures) {
     firsts.push_back(first);
-    for (int tile = 0; tile < picture.tiles; ++tile) {
+    for (int tile = 0; tile < picture.tiles * picture.frames; ++tile) {
       maker.add_grid(picture.height, picture.width, how.own_row);
       maker.blend_in_order(0);
       maker.blend_own_row(1);
@@ -201,6 +220,7 @@ TowerSpec llava_next_tower(const TowerFields& f) {
     b.emit(GiveOp{out});
   };
   spec.tiles = [how](const Picture& picture) {
+    if (picture.film) return 1;
     const TileGrid grid = how.grid_of(picture);
     return 1 + grid.rows * grid.columns;
   };

@@ -103,6 +103,10 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
     order_by_windows(layout, pictures, merge, window);
     return layout;
   };
+  const double per_second = f.vision.number_or({"tokens_per_second"}, 4, {.low = 0, .high = 1e6});
+  c.spec.axes = [per_second](std::int64_t tokens, std::span<const PicturePlace> pictures) {
+    return axis_positions_in_time(tokens, pictures, per_second);
+  };
   // Features come in the order of the picture.
   c.spec.leave = [merge = c.spec.merge, width = c.spec.features_width](Builder& b, Rows x) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, merge * merge);
