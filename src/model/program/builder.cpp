@@ -38,6 +38,7 @@ Builder::Builder(const ModelSpec& spec, const Weights* weights)
       weights_(weights),
       naming_(weights != nullptr ? weights->naming() : Naming::hf) {
   program_.vocabulary = spec.vocabulary;
+  program_.both_ways = layers_share_fields_ = spec.both_ways;
   program_.hidden = spec.hidden;
   program_.layers = static_cast<int>(spec.layers.size());
   field_of_layer_.assign(spec.layers.size() + 1, -1);
@@ -317,10 +318,38 @@ void Builder::emit_all() {
   if (spec_.final_norm) x = norm(x, spec_.norm, "output_norm");
   if (spec_.draft && !spec_.draft->before_norm) hidden = x;
   if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
+  if (spec_.pooled) return give_rows(x);
   const MatrixId output = head_matrix();
   if (spec_.draft && spec_.drafts) draft(hidden, output);
   emit(head(output, x));
   keep_wanted_rows();
+}
+
+// What stands behind the pooling is a program of its own.
+void Builder::give_rows(Rows x) {
+  if (x.first != 0 || x.width != program_.buffers[static_cast<std::size_t>(x.buffer)]) x = copy(x);
+  program_.output = x;
+  program_.vocabulary = x.width;
+  keep_wanted_rows();
+  if (!spec_.pooled->finish) return;
+  std::vector<Op> ops = std::exchange(program_.ops, {});
+  const Rows vectors = buffer(x.width);
+  emit(TakeGivenOp{0, vectors, TakeGivenOp::How::set});
+  Rows out = spec_.pooled->finish(*this, vectors);
+  if (out == vectors) {
+    program_.ops = std::move(ops);
+    return;
+  }
+  if (out.first != 0 || out.width != program_.buffers[static_cast<std::size_t>(out.buffer)]) out = copy(out);
+  program_.pooled_ops = std::exchange(program_.ops, std::move(ops));
+  program_.pooled_output = out;
+}
+
+// Metadata of GGUF files do not tell how many there are.
+int Builder::token_types() const {
+  const Tensor* stored = is_gguf() && weights_ != nullptr ? weights_->find(name("token_types") + ".weight") : nullptr;
+  if (!is_gguf() || spec_.token_types == 0) return spec_.token_types;
+  return stored != nullptr ? static_cast<int>(std::min<std::int64_t>(stored->rows(), 1 << 16)) : 0;
 }
 
 Rows Builder::embed() {
@@ -336,6 +365,11 @@ Rows Builder::embed() {
                   .out = x,
                   .by = LookUpOp::By::position,
                   .offset = spec_.first_position,
+                  .add = true});
+  if (const int types = token_types(); types > 0)
+    emit(LookUpOp{.table = table(name("token_types") + ".weight", {types, x.width}),
+                  .out = x,
+                  .by = LookUpOp::By::type,
                   .add = true});
   if (!spec_.embedding_norm.empty()) x = norm(x, spec_.norm, spec_.embedding_norm);
   return spec_.enter ? spec_.enter(*this, x) : x;
@@ -373,6 +407,8 @@ void Builder::keep_wanted_rows() {
       else
         widen(live, rows);
     });
+  const Rows& given = program_.output;
+  if (given && std::ranges::none_of(made, [&](const Rows& m) { return covers(m, given); })) widen(live, given);
   ops.insert(from, KeepRowsOp{std::move(live)});
 }
 
