@@ -72,7 +72,8 @@ void add_model_flags(Adder& add, EngineOptions& o) {
       "the same as --task embed: a causal model gives vectors, too");
   add.value("--pooling", o.pooling, "NAME",
             "of embeddings: auto (the model's own), last, first (cls), mean, max or none (every token's vector)")
-      ->transform(CLI::Validator([](std::string& name) { return name = name == "rank" ? "auto" : name, std::string(); }, ""));
+      ->transform(
+          CLI::Validator([](std::string& name) { return name = name == "rank" ? "auto" : name, std::string(); }, ""));
   add.value("--dtype", o.dummy_type, "TYPE",
             "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));

@@ -51,11 +51,11 @@ struct EngineOptions {
   std::string tokenizer_path;        // empty = the model's
   bool skip_tokenizer = false;       // serve token ids only
   std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
-  std::string task = "auto";  // generate | embed | auto: what the checkpoint is made for
-  std::string pooling = "auto";      // of embeddings: last | first | mean | none (every token's) | auto: the model's own
-  std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
-  int threads = 0;                   // compute threads; 0 = one a performance core that this process may use
-  bool pin_threads = false;          // each compute thread stays on one processor
+  std::string task = "auto";         // generate | embed | auto: what the checkpoint is made for
+  std::string pooling = "auto";     // of embeddings: last | first | mean | none (every token's) | auto: the model's own
+  std::string dummy_type = "auto";  // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
+  int threads = 0;                  // compute threads; 0 = one a performance core that this process may use
+  bool pin_threads = false;         // each compute thread stays on one processor
   std::string activations = "int8";  // int8 | f32 (exact mode)
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's

@@ -80,7 +80,8 @@ Result<> find_tower(const std::string& text, ModelFiles& files) {
 }
 
 // The checkpoint's tensors, with those of Dense layers in folders of their own.
-Result<std::unique_ptr<TensorFile>> open_tensors(const fs::path& folder, const std::optional<SentenceTransformer>& told) {
+Result<std::unique_ptr<TensorFile>> open_tensors(const fs::path& folder,
+                                                 const std::optional<SentenceTransformer>& told) {
   ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open_folder(folder));
   auto own = std::make_unique<SafetensorsFile>(std::move(tensors));
   if (!told || told->dense.empty()) return std::unique_ptr<TensorFile>(std::move(own));

@@ -14,7 +14,8 @@ Result<> check_words(const EngineOptions& options) {
     return bad_request(fmt::format("--task is {}; auto, generate and embed are known", options.task), "task");
   if (options.pooling != "auto" && !pooling_named(options.pooling))
     return bad_request(
-        fmt::format("--pooling is {}; auto, last, first (cls), mean, max and none are known", options.pooling), "pooling");
+        fmt::format("--pooling is {}; auto, last, first (cls), mean, max and none are known", options.pooling),
+        "pooling");
   return success();
 }
 
@@ -46,16 +47,17 @@ PooledInfo scores(const Json& config_json, const ModelConfig& config) {
 }  // namespace
 
 Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
-                                                 const std::optional<SentenceTransformer>& told, const Json& config_json,
-                                                 ModelConfig& config) {
+                                                 const std::optional<SentenceTransformer>& told,
+                                                 const Json& config_json, ModelConfig& config) {
   ESP_CHECK(check_words(options));
   ModelSpec& spec = config.spec;
   const bool generates = config.head == Head::language_model && !spec.both_ways;
   if (options.task == "generate" && !generates)
-    return bad_request(fmt::format("--task generate: {} has no language model's head, so that it generates no text; leave "
-                                   "the flag out to serve what it gives",
-                                   config.class_name),
-                       "task");
+    return bad_request(
+        fmt::format("--task generate: {} has no language model's head, so that it generates no text; leave "
+                    "the flag out to serve what it gives",
+                    config.class_name),
+        "task");
   if (options.task == "generate" || (options.task == "auto" && generates && !told)) {
     spec.pooled.reset();
     return std::optional<PooledInfo>();

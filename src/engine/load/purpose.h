@@ -15,7 +15,7 @@ namespace espalier {
 // Says so in the configuration's spec and context. `told` and `config_json`: of a folder; none or null of a GGUF file.
 // None: it generates text.
 Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
-                                                 const std::optional<SentenceTransformer>& told, const Json& config_json,
-                                                 ModelConfig& config);
+                                                 const std::optional<SentenceTransformer>& told,
+                                                 const Json& config_json, ModelConfig& config);
 
 }  // namespace espalier

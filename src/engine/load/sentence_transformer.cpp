@@ -19,12 +19,18 @@ constexpr std::size_t kMostBytes = 4 << 20, kMostModules = 32, kMostPrompts = 25
 constexpr std::string_view kDenseRoles[] = {"dense.0", "dense.1", "dense.2", "dense.3"};
 
 constexpr std::pair<std::string_view, Pooling> kPoolings[] = {
-    {"last", Pooling::last},          {"first", Pooling::first},
-    {"mean", Pooling::mean},          {"mean_by_root", Pooling::mean_by_root},
-    {"greatest", Pooling::greatest},  {"weighted_mean", Pooling::weighted_mean},
-    {"none", Pooling::each},          {"cls", Pooling::first},
-    {"lasttoken", Pooling::last},     {"max", Pooling::greatest},
-    {"weightedmean", Pooling::weighted_mean}, {"mean_sqrt_len_tokens", Pooling::mean_by_root},
+    {"last", Pooling::last},
+    {"first", Pooling::first},
+    {"mean", Pooling::mean},
+    {"mean_by_root", Pooling::mean_by_root},
+    {"greatest", Pooling::greatest},
+    {"weighted_mean", Pooling::weighted_mean},
+    {"none", Pooling::each},
+    {"cls", Pooling::first},
+    {"lasttoken", Pooling::last},
+    {"max", Pooling::greatest},
+    {"weightedmean", Pooling::weighted_mean},
+    {"mean_sqrt_len_tokens", Pooling::mean_by_root},
 };
 
 // Null where there is no such file.
@@ -87,9 +93,9 @@ Result<> read_dense(const Json& config, std::string folder, SentenceTransformer&
     std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     const auto kind = activation_named(word);
     if (!kind)
-      return not_computed(fmt::format("{}/config.json: the activation {} is not computed here", dense.folder,
-                                      in_quotes(*told)),
-                          "activation_function");
+      return not_computed(
+          fmt::format("{}/config.json: the activation {} is not computed here", dense.folder, in_quotes(*told)),
+          "activation_function");
     dense.how.kind = *kind;
   }
   made.dense.push_back(std::move(dense));
@@ -111,7 +117,8 @@ Result<> read_module(const fs::path& folder, const Json& module, SentenceTransfo
                                     in_quotes(kind)),
                         "type");
   if (made.normalised)
-    return not_computed(fmt::format("modules.json has a {} behind a Normalize, which is not computed here", kind), "type");
+    return not_computed(fmt::format("modules.json has a {} behind a Normalize, which is not computed here", kind),
+                        "type");
   ESP_TRY(const Json config, file_of(folder, below + "/config.json"));
   if (!config.is_object()) return bad_file(fmt::format("{}/config.json is missing", below), "path");
   return kind == "Pooling" ? read_pooling(config, made) : read_dense(config, below, made);
@@ -121,7 +128,8 @@ Result<> read_prompts(const Json& config, SentenceTransformer& made) {
   if (!config.is_object()) return success();
   ESP_TRY(const Json* prompts, find_object(config, "prompts"));
   if (prompts != nullptr) {
-    if (prompts->size() > kMostPrompts) return bad_file("config_sentence_transformers.json has too many prompts", "prompts");
+    if (prompts->size() > kMostPrompts)
+      return bad_file("config_sentence_transformers.json has too many prompts", "prompts");
     for (const auto& [name, text] : prompts->items())
       if (text.is_string()) made.prompts.emplace_back(name, text.get<std::string>());
   }

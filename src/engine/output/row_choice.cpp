@@ -31,7 +31,8 @@ void RowChoice::add_pooled(const ScheduledChunk& chunk, StepPlan& plan) const {
   const PooledFields& wanted = *s.request->fields().pooled;
   const Pooling how = wanted.each ? Pooling::each : options_.pooling->how;
   for (int position = s.computed; position < s.computed + chunk.count; ++position)
-    if (pools_row(how, position, s.known(), wanted.leave_out)) plan.rows.push_back({&s, position, &s, -1, nullptr, true});
+    if (pools_row(how, position, s.known(), wanted.leave_out))
+      plan.rows.push_back({&s, position, &s, -1, nullptr, true});
 }
 
 // The other choices of a request whose prompt is done with this chunk take their first token from the same logits.

@@ -90,8 +90,8 @@ bool ModelRunner::needs_logits(const WantedRow& row) const {
 bool ModelRunner::is_only_scanned(const WantedRow& row) const {
   const Sequence& s = *row.sequence;
   const int index = row.position + 1 - s.prompt_tokens();
-  return index >= 0 && row.forced < 0 && !s.request->fields().pooled && row.mask == nullptr && row.may_end && !s.request->fields().logprobs.enabled &&
-         chooses_plainly(s, index, end_tokens_, model_.vocabulary());
+  return index >= 0 && row.forced < 0 && !s.request->fields().pooled && row.mask == nullptr && row.may_end &&
+         !s.request->fields().logprobs.enabled && chooses_plainly(s, index, end_tokens_, model_.vocabulary());
 }
 
 Outcome ModelRunner::token_of(int logit_row, const WantedRow& row) {

@@ -56,8 +56,8 @@ struct Outcome {       // of a wanted row
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
   std::span<const float> row = {};  // of a text that is pooled, until the next step: nothing else is there then
-  bool late = false;           // its mask was not there in time: to be computed again
-  std::optional<Error> error;  // ends this sequence alone
+  bool late = false;                // its mask was not there in time: to be computed again
+  std::optional<Error> error;       // ends this sequence alone
 };
 
 // Carries out plans: with a model, or in simulated time.

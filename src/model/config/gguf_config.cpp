@@ -144,7 +144,8 @@ class Reader {
     const std::int64_t told = fields.integer_or(kPooling, -1, -1, kScores);
     if (told < 0 && !spec.both_ways) return;
     made_.head = told == kScores ? Head::classification : Head::none;
-    made_.class_name = made_.class_name.substr(0, made_.class_name.size() - std::string_view("ForCausalLM").size()) + "Model";
+    made_.class_name =
+        made_.class_name.substr(0, made_.class_name.size() - std::string_view("ForCausalLM").size()) + "Model";
     if (told == kScores) {
       if (auto names = metadata_.get_strings(key("classifier.output_labels")); names.ok())
         made_.label_names.assign(names->begin(), names->end());

@@ -14,7 +14,8 @@ JoinedFiles::JoinedFiles(std::vector<Part> parts) : parts_(std::move(parts)) {
 }
 
 const Tensor* JoinedFiles::find(std::string_view name) const {
-  const auto found = std::ranges::lower_bound(tensors_, name, {}, [](const Tensor& t) { return std::string_view(t.name); });
+  const auto found =
+      std::ranges::lower_bound(tensors_, name, {}, [](const Tensor& t) { return std::string_view(t.name); });
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 

@@ -49,7 +49,8 @@ Result<Piece> piece_of(const Json& entry, const Json* special) {
   const Json* listed = special != nullptr && id ? find_field(*special, id->c_str()) : nullptr;
   const Json* ids = listed != nullptr ? find_field(*listed, "ids") : nullptr;
   if (ids == nullptr || !ids->is_array())
-    return bad_file(fmt::format("post_processor.special_tokens lacks {}", in_quotes(id.value_or(""))), "special_tokens");
+    return bad_file(fmt::format("post_processor.special_tokens lacks {}", in_quotes(id.value_or(""))),
+                    "special_tokens");
   for (const Json& one : *ids) {
     ESP_TRY(const std::int64_t number, as_integer(one, "ids", {0, kMostId}));
     piece.tokens.push_back(static_cast<TokenId>(number));

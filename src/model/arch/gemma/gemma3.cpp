@@ -13,7 +13,8 @@ ModelSpec gemma3(const Fields& f) {
   attention.query_norm.one_plus = true;
   attention.around = AttendOp::Around::span;  // a picture's rows
   std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
-  const bool both_ways = f.flag_or({"use_bidirectional_attention"}, false) || f.path({"", "block_count"}).starts_with("gemma-embedding.");
+  const bool both_ways =
+      f.flag_or({"use_bidirectional_attention"}, false) || f.path({"", "block_count"}).starts_with("gemma-embedding.");
   if (both_ways && window > 0) window = window / 2 + 1;  // so many positions each way, its own among them
   const int every = std::max(1, f.count_or({"sliding_window_pattern|_sliding_window_pattern"}, 6));
   const bool both = f.at({"rope_parameters"}).has({"sliding_attention"});

@@ -1,0 +1,79 @@
+#include "server/native/encode.h"
+
+#include <cmath>
+
+#include "net/http/error_body.h"
+#include "server/delivery/json_writer.h"
+#include "server/pooling/text_input.h"
+
+namespace espalier::server {
+namespace {
+
+// The prompts of the body.
+Result<TextList> read_prompts(const Call& call) {
+  const Json *text = find_field(call.body, "text"), *ids = find_field(call.body, "input_ids");
+  if ((text == nullptr) == (ids == nullptr))
+    return bad_request("exactly one of text and input_ids must be there", text == nullptr ? "text" : "input_ids");
+  return text != nullptr ? read_texts(*text, "text", PairsIn::lists) : read_texts(*ids, "input_ids");
+}
+
+struct EncodeReply {
+  PooledBody body;
+  PooledInfo info;
+  int width = 0;
+  bool is_list = false;
+  std::string weight_version;
+
+  void write(JsonWriter& json, std::size_t index, PooledText& text) const {
+    json.open('{');
+    if (text.error) {
+      const net::HttpError http = net::http_error(*text.error);
+      json.key("error").open('{').field("message", http.message).field_or_null("param", http.param);
+      json.field_or_null("code", http.code).close('}').field("index", index).close('}');
+      return;
+    }
+    shape(body, info, width, text.pooled);
+    const auto one = static_cast<std::size_t>(std::max(1, text.pooled.width));
+    const bool several = text.pooled.values.size() > one;
+    json.key("embedding");
+    if (several) json.open('[');
+    for (std::size_t at = 0; at + one <= text.pooled.values.size(); at += one) {
+      json.open('[');
+      for (std::size_t i = at; i < at + one; ++i) json.value(text.pooled.values[i]);
+      json.close(']');
+    }
+    if (several) json.close(']');
+    json.key("meta_info").open('{').field("id", text.id).field("prompt_tokens", text.tokens);
+    json.field("completion_tokens", 0).field("cached_tokens", text.usage.cached_tokens);
+    json.key("finish_reason").open('{').field("type", "length").field("length", 0).close('}');
+    json.field("e2e_latency", text.timing.finished).field("weight_version", weight_version).close('}').close('}');
+  }
+
+  std::string write(std::vector<PooledText>& texts) const {
+    std::string out;
+    JsonWriter json(out);
+    if (is_list) json.open('[');
+    for (std::size_t i = 0; i < texts.size(); ++i) write(json, i, texts[i]);
+    if (is_list) json.close(']');
+    return out;
+  }
+};
+
+}  // namespace
+
+Result<> encode(Call& call, net::HttpRequest& http, net::Responder& responder) {
+  ESP_TRY(const PooledInfo* info, need_pooled(call));
+  ESP_TRY(const PooledBody body, read_pooled_body(call, {"text", "input_ids", "sampling_params", "stream"}));
+  EncodeReply reply{body, *info};
+  ESP_TRY(reply.width, body.width(*info));
+  ESP_TRY(TextList list, read_prompts(call));
+  reply.is_list = list.is_list;
+  reply.weight_version = call.service.options.weight_version;
+  PooledWork work{.texts = pooled_texts(call, body, std::move(list.texts)), .each_alone = true, .write = {}};
+  work.dialect = Dialect::native;
+  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
+  begin_pooled(call, http, responder, std::move(work));
+  return success();
+}
+
+}  // namespace espalier::server

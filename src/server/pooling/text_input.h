@@ -1,0 +1,49 @@
+// text_input.h: the texts of a body, each with its place, as prompts of requests that are pooled.
+//
+// A text is a string, a list of token ids, or a pair of strings for models that read pairs. What is wrong with one of a list
+// is its own error, by its index; what is wrong with the list is the body's.
+// A text that is too long is refused unless the body asks that it be cut: then its last tokens go, the marks behind them
+// stay, and of a pair the second text is cut.
+// Threads: pure functions; encoding takes milliseconds for long texts: background pool.
+// Fails:   bad_request naming the place.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/pooling/pooled_body.h"
+#include "server/pooling/pooled_texts.h"
+#include "server/prompt/prompt.h"
+
+namespace espalier::server {
+
+using TextPair = std::pair<std::string, std::string>;
+
+// One text of a body.
+struct TextInput {
+  std::string place;
+  std::variant<std::string, std::vector<TokenId>, TextPair> text = {};
+  std::optional<Error> error = {};
+};
+
+// How a body holds pairs: not at all, or as lists of two strings.
+enum class PairsIn { none, lists };
+// A string, a list of ids, or a list of these; `is_list`: there was a list of texts.
+struct TextList {
+  std::vector<TextInput> texts;
+  bool is_list = false;
+};
+Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs = PairsIn::none);
+
+// The request of one text, or its error.
+PooledText pooled_text(const Call& call, const PooledBody& body, TextInput input, std::string id);
+// Of all of them.
+std::vector<PooledText> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs);
+
+// What the body puts before each text: its own words, or one of the model's prompts by its name.
+Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body);
+
+}  // namespace espalier::server
