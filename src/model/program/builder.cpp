@@ -321,35 +321,8 @@ void Builder::emit_all() {
   if (spec_.pooled) return give_rows(x);
   const MatrixId output = head_matrix();
   if (spec_.draft && spec_.drafts) draft(hidden, output);
-  emit(head(output, x));
+  emit(HeadOp{output, x, spec_.logit_scale, spec_.logit_cap});
   keep_wanted_rows();
-}
-
-// What stands behind the pooling is a program of its own.
-void Builder::give_rows(Rows x) {
-  if (x.first != 0 || x.width != program_.buffers[static_cast<std::size_t>(x.buffer)]) x = copy(x);
-  program_.output = x;
-  program_.vocabulary = x.width;
-  keep_wanted_rows();
-  if (!spec_.pooled->finish) return;
-  std::vector<Op> ops = std::exchange(program_.ops, {});
-  const Rows vectors = buffer(x.width);
-  emit(TakeGivenOp{0, vectors, TakeGivenOp::How::set});
-  Rows out = spec_.pooled->finish(*this, vectors);
-  if (out == vectors) {
-    program_.ops = std::move(ops);
-    return;
-  }
-  if (out.first != 0 || out.width != program_.buffers[static_cast<std::size_t>(out.buffer)]) out = copy(out);
-  program_.pooled_ops = std::exchange(program_.ops, std::move(ops));
-  program_.pooled_output = out;
-}
-
-// Metadata of GGUF files do not tell how many there are.
-int Builder::token_types() const {
-  const Tensor* stored = is_gguf() && weights_ != nullptr ? weights_->find(name("token_types") + ".weight") : nullptr;
-  if (!is_gguf() || spec_.token_types == 0) return spec_.token_types;
-  return stored != nullptr ? static_cast<int>(std::min<std::int64_t>(stored->rows(), 1 << 16)) : 0;
 }
 
 Rows Builder::embed() {
@@ -366,7 +339,8 @@ Rows Builder::embed() {
                   .by = LookUpOp::By::position,
                   .offset = spec_.first_position,
                   .add = true});
-  if (const int types = token_types(); types > 0)
+  const bool has_types = spec_.token_types > 0 && (!is_gguf() || has("token_types"));
+  if (const int types = outputs_of("token_types", spec_.token_types); has_types)
     emit(LookUpOp{.table = table(name("token_types") + ".weight", {types, x.width}),
                   .out = x,
                   .by = LookUpOp::By::type,
