@@ -47,7 +47,8 @@ Result<> llamacpp_embedding(Call& call, net::HttpRequest& http, net::Responder& 
   if (content == nullptr) return bad_request("content is missing; send a text or a list of texts", "content");
   ESP_TRY(TextList list, read_texts(*content, name));
   ESP_TRY(const auto norm, find_integer(call.body, "embd_normalize", {-1, 1 << 20}));
-  PooledWork work{.texts = pooled_texts(call, body, std::move(list.texts))};
+  PooledWork work;
+  ESP_TRY(work.texts, pooled_texts(call, body, std::move(list.texts)));
   work.dialect = Dialect::llamacpp;
   work.write = [norm = norm.value_or(2)](std::vector<PooledText>& texts) {
     std::string out;

@@ -69,7 +69,8 @@ Result<> encode(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(TextList list, read_prompts(call));
   reply.is_list = list.is_list;
   reply.weight_version = call.service.options.weight_version;
-  PooledWork work{.texts = pooled_texts(call, body, std::move(list.texts)), .each_alone = true, .write = {}};
+  PooledWork work{.texts = {}, .each_alone = true, .write = {}};
+  ESP_TRY(work.texts, pooled_texts(call, body, std::move(list.texts)));
   work.dialect = Dialect::native;
   work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
   begin_pooled(call, http, responder, std::move(work));

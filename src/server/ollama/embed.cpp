@@ -45,7 +45,7 @@ Result<> ollama_embed(Call& call, net::HttpRequest& http, net::Responder& respon
   work.dialect = Dialect::ollama;
   if (!input->is_array() || !input->empty()) {
     ESP_TRY(TextList list, read_texts(*input, "input"));
-    work.texts = pooled_texts(call, body, std::move(list.texts));
+    ESP_TRY(work.texts, pooled_texts(call, body, std::move(list.texts)));
   }
   ESP_TRY(const std::string asked, read_ollama_model(call.body));
   work.write = [body, info = *info, width, name = asked.empty() ? call.model->name() : asked,
@@ -73,7 +73,8 @@ Result<> ollama_embeddings(Call& call, net::HttpRequest& http, net::Responder& r
   const Json* prompt = find_field(call.body, "prompt");
   if (prompt == nullptr || !prompt->is_string()) return bad_request("prompt is missing; send a text", "prompt");
   ESP_TRY(TextList list, read_texts(*prompt, "prompt"));
-  PooledWork work{.texts = pooled_texts(call, body, std::move(list.texts))};
+  PooledWork work;
+  ESP_TRY(work.texts, pooled_texts(call, body, std::move(list.texts)));
   work.dialect = Dialect::ollama;
   work.write = [body, info = *info, width](std::vector<PooledText>& texts) {
     std::string out;

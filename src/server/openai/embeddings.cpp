@@ -12,8 +12,20 @@
 namespace espalier::server {
 namespace {
 
-// The texts of `input`.
+constexpr std::initializer_list<std::string_view> kInputs = {
+    "input", "task", "messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"};
+
+// The texts of `input`, or a conversation.
 Result<std::vector<PooledText>> texts_of(const Call& call, const PooledBody& body, PairsIn pairs) {
+  if (find_field(call.body, "messages") != nullptr) {
+    Json chat = Json::object();
+    for (const char* const name :
+         {"messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"})
+      if (const Json* value = find_field(call.body, name)) chat[name] = *value;
+    std::vector<TextInput> one;
+    one.push_back({"messages", TextChat{std::move(chat)}});
+    return pooled_texts(call, body, std::move(one));
+  }
   const Json* input = find_field(call.body, "input");
   if (input == nullptr) return bad_request("input is missing; send a text or a list of texts", "input");
   ESP_TRY(TextList list, read_texts(*input, "input", pairs));
@@ -42,7 +54,7 @@ std::string label_of(const PooledInfo& info, std::size_t label) {
 
 Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_embeddings(call));
-  ESP_TRY(const PooledBody body, read_pooled_body(call, {"input"}));
+  ESP_TRY(const PooledBody body, read_pooled_body(call, kInputs));
   ESP_TRY(const int width, body.width(*info));
   PooledWork work;
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::none));
@@ -61,7 +73,7 @@ Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responde
 
 Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_pooled(call));
-  ESP_TRY(PooledBody body, read_pooled_body(call, {"input", "task"}));
+  ESP_TRY(PooledBody body, read_pooled_body(call, kInputs));
   ESP_CHECK(read_task(call, body));
   ESP_TRY(const int width, body.width(*info));
   PooledWork work;
@@ -84,7 +96,7 @@ Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) 
 
 Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_scores(call));
-  ESP_TRY(const PooledBody body, read_pooled_body(call, {"input"}));
+  ESP_TRY(const PooledBody body, read_pooled_body(call, kInputs));
   PooledWork work;
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
   work.each_alone = true;

@@ -34,21 +34,30 @@ std::size_t fitting_label(const PooledInfo& info) {
   return info.width > 1 && info.labels.size() == 2 ? 1 : 0;
 }
 
-Scoring of_pairs(const Call& call, const PooledBody& body, const ScoredTexts& asked, const PooledInfo& info) {
+Result<Scoring> of_pairs(const Call& call, const PooledBody& body, const ScoredTexts& asked, const PooledInfo& info) {
   std::vector<TextInput> inputs;
   for (std::size_t i = 0; i < asked.documents.size(); ++i)
     inputs.push_back({place_of(asked, i), TextPair{query_of(asked, i), asked.documents[i]}});
   const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
-  return {pooled_texts(call, body, std::move(inputs)), [how, label = fitting_label(info)](const auto& texts) {
-            std::vector<double> scores;
-            for (const PooledText& text : texts) scores.push_back(scaled(text.pooled.values, how).at(label));
-            return scores;
-          }};
+  ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
+  return Scoring{std::move(texts), [how, label = fitting_label(info)](const std::vector<PooledText>& done) {
+                   std::vector<double> scores;
+                   for (const PooledText& text : done) scores.push_back(scaled(text.pooled.values, how).at(label));
+                   return scores;
+                 }};
 }
 
 // --- embedders ---
 
-Scoring of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) {
+// Of vectors of length 1, whether or not the model's folder norms them.
+double late_interaction(PooledEvent query, PooledEvent document) {
+  const auto width = static_cast<std::size_t>(std::max(1, query.width));
+  normalise(query.values, width);
+  normalise(document.values, width);
+  return best_products(query.values, document.values, width);
+}
+
+Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) {
   const std::size_t queries = asked.queries.size();
   std::vector<TextInput> first, second;
   for (std::size_t i = 0; i < queries; ++i)
@@ -56,15 +65,17 @@ Scoring of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) 
   for (std::size_t i = 0; i < asked.documents.size(); ++i) second.push_back({place_of(asked, i), asked.documents[i]});
   const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();
   if (!names_prompt) body.input_type = "query";
-  Scoring made{pooled_texts(call, body, std::move(first)), {}};
+  Scoring made;
+  ESP_TRY(made.texts, pooled_texts(call, body, std::move(first)));
   if (!names_prompt) body.input_type = "document";
-  std::ranges::move(pooled_texts(call, body, std::move(second)), std::back_inserter(made.texts));
-  made.scores = [queries, each = call.model->info().pooled->pooling == "none"](const std::vector<PooledText>& texts) {
+  ESP_TRY(auto documents, pooled_texts(call, body, std::move(second)));
+  std::ranges::move(documents, std::back_inserter(made.texts));
+  const bool each = call.model->info().pooled->pooling == "none";
+  made.scores = [queries, each](const std::vector<PooledText>& texts) {
     std::vector<double> scores;
     for (std::size_t i = queries; i < texts.size(); ++i) {
       const PooledEvent &query = texts[queries == 1 ? 0 : i - queries].pooled, &document = texts[i].pooled;
-      scores.push_back(each ? best_products(query.values, document.values, static_cast<std::size_t>(query.width))
-                            : cosine(query.values, document.values));
+      scores.push_back(each ? late_interaction(query, document) : cosine(query.values, document.values));
     }
     return scores;
   };

@@ -7,6 +7,7 @@
 #include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
 #include "server/openai/body_fields.h"  // request_id
+#include "server/prompt/chat_prompt.h"
 #include "text/jinja/values/unicode.h"
 
 namespace espalier::server {
@@ -37,7 +38,28 @@ TextInput read_pair(const Json& value, std::string place) {
   return {std::move(place), TextPair{value[0].get<std::string>(), value[1].get<std::string>()}};
 }
 
+// {"text", "image", "video"}: what a user says, behind the instruction that the body brings.
+TextInput read_object(const Json& value, std::string place) {
+  Json parts = Json::array();
+  for (const char* const kind : {"image", "video"}) {
+    const Json* media = find_field(value, kind);
+    if (media == nullptr) continue;
+    Json part = {{"type", std::string(kind) + "_url"}};
+    part[std::string(kind) + "_url"] = media->is_string() ? Json{{"url", *media}} : *media;
+    parts.push_back(std::move(part));
+  }
+  const Json* text = find_field(value, "text");
+  const bool has_text = text != nullptr && text->is_string() && !is_blank(text->get_ref<const std::string&>());
+  if (parts.empty() && !has_text) return {place, {}, empty(place)};
+  if (parts.empty()) return {std::move(place), text->get<std::string>()};
+  if (has_text) parts.push_back({{"type", "text"}, {"text", *text}});
+  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", std::move(parts)}}})},
+               {"add_generation_prompt", true}};
+  return {std::move(place), TextChat{std::move(body)}};
+}
+
 TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
+  if (value.is_object()) return read_object(value, std::move(place));
   if (value.is_string()) {
     if (is_blank(value.get_ref<const std::string&>())) return {place, {}, empty(place)};
     return {std::move(place), value.get<std::string>()};
@@ -45,7 +67,8 @@ TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
   if (value.is_array() && !value.empty() && value.front().is_string() && pairs == PairsIn::lists)
     return read_pair(value, std::move(place));
   if (value.is_array()) return read_ids(value, std::move(place));
-  Error error = bad_request(fmt::format("{} must be a string or a list of token ids", place), place);
+  Error error = bad_request(
+      fmt::format("{} must be a string, a list of token ids or an object with text or image", place), place);
   return {std::move(place), {}, std::move(error)};
 }
 
@@ -121,7 +144,30 @@ Result<> cut_to(const PooledBody& body, const ModelLimits& limits, EncodedText& 
   return success();
 }
 
+// A conversation, whose system turn is the instruction that the body brings where it has none.
+Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, const TextChat& chat, std::string id) {
+  Json asked = chat.body;
+  Json& messages = asked["messages"];
+  const Json* role = messages.is_array() && !messages.empty() ? find_field(messages.front(), "role") : nullptr;
+  const bool has_system = role != nullptr && *role == "system";
+  if (!has_system && messages.is_array() && !body.instruct.empty())
+    messages.insert(messages.begin(), Json{{"role", "system"}, {"content", body.instruct}});
+  if (!asked.contains("add_generation_prompt")) asked["add_generation_prompt"] = false;
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(asked, call.service.options));
+  ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(tokens.ids);
+  fields.pictures = std::move(tokens.pictures);
+  fields.pooled.emplace();
+  fields.pooled->each = body.each;
+  return fields;
+}
+
 Result<Request> request_of(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  if (const auto* chat = std::get_if<TextChat>(&input.text)) {
+    ESP_TRY(RequestFields fields, chat_fields(call, body, *chat, std::move(id)));
+    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+  }
   ESP_TRY(EncodedText text, encode(call, body, input));
   ESP_CHECK(cut_to(body, call.model->limits(), text));
   RequestFields fields = treatment(call, body, std::move(id));
@@ -129,6 +175,20 @@ Result<Request> request_of(const Call& call, const PooledBody& body, const TextI
   fields.pooled = text.pooled;
   fields.pooled->each = body.each;
   return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+}
+
+PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id) {
+  PooledText text{input.place, id};
+  text.error = std::move(input.error);
+  if (text.error) return text;
+  auto request = request_of(call, body, input, std::move(id));
+  if (request.ok()) {
+    text.tokens = static_cast<int>(request->prompt().size());
+    text.request = std::move(request).value();
+  } else {
+    text.error = request.error();
+  }
+  return text;
 }
 
 }  // namespace
@@ -179,26 +239,13 @@ Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) 
   return std::string();
 }
 
-PooledText pooled_text(const Call& call, const PooledBody& body, TextInput input, std::string id) {
-  PooledText text{input.place, id};
-  text.error = std::move(input.error);
-  if (text.error) return text;
-  auto request = request_of(call, body, input, std::move(id));
-  if (request.ok()) {
-    text.tokens = static_cast<int>(request->prompt().size());
-    text.request = std::move(request).value();
-  } else {
-    text.error = request.error();
-  }
-  return text;
-}
-
-std::vector<PooledText> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs) {
+Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs) {
   std::vector<PooledText> texts;
   const std::size_t count = inputs.size();
   texts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    texts.push_back(pooled_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
+    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
+    if (call.again_slowly) return *texts.back().error;
     Error* error = texts.back().error ? &*texts.back().error : nullptr;
     if (error == nullptr || count == 1) continue;
     if (error->field == "input_ids" || error->field.empty()) error->field = texts.back().place;

@@ -1,6 +1,7 @@
 // text_input.h: the texts of a body, each with its place, as prompts of requests that are pooled.
 //
-// A text is a string, a list of token ids, or a pair of strings for models that read pairs. What is wrong with one of a list
+// A text is a string, a list of token ids, a pair of strings for models that read pairs, or a conversation with pictures, which
+// the model's chat template writes out: messages as vLLM's clients send them, or {"text", "image", "video"} as SGLang's do. What is wrong with one of a list
 // is its own error, by its index; what is wrong with the list is the body's.
 // A text that is too long is refused unless the body asks that it be cut: then its last tokens go, the marks behind them
 // stay, and of a pair the second text is cut.
@@ -22,26 +23,29 @@ namespace espalier::server {
 
 using TextPair = std::pair<std::string, std::string>;
 
+// A body of chat completions, as far as its prompt goes.
+struct TextChat {
+  Json body;
+};
+
 // One text of a body.
 struct TextInput {
   std::string place;
-  std::variant<std::string, std::vector<TokenId>, TextPair> text = {};
+  std::variant<std::string, std::vector<TokenId>, TextPair, TextChat> text = {};
   std::optional<Error> error = {};
 };
 
 // How a body holds pairs: not at all, or as lists of two strings.
 enum class PairsIn { none, lists };
-// A string, a list of ids, or a list of these; `is_list`: there was a list of texts.
+// A string, a list of ids, an object, or a list of these; `is_list`: there was a list of texts.
 struct TextList {
   std::vector<TextInput> texts;
   bool is_list = false;
 };
 Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs = PairsIn::none);
 
-// The request of one text, or its error.
-PooledText pooled_text(const Call& call, const PooledBody& body, TextInput input, std::string id);
-// Of all of them.
-std::vector<PooledText> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs);
+// The requests of the texts, or their errors. Fails: pictures take a while (Call::run_again_slowly).
+Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs);
 
 // What the body puts before each text: its own words, or one of the model's prompts by its name.
 Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body);
