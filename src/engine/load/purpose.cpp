@@ -38,7 +38,9 @@ PooledInfo::Scale scale_of(const Json& config, int labels) {
 }
 
 PooledInfo scores(const Json& config_json, const ModelConfig& config) {
-  PooledInfo info{.kind = PooledInfo::Kind::scores, .normalised = false};
+  PooledInfo info;
+  info.kind = PooledInfo::Kind::scores;
+  info.normalised = false;
   info.labels = config.label_names;
   info.scale = scale_of(config_json, config.labels);
   return info;

@@ -142,14 +142,17 @@ class Reader {
     constexpr Pooling kPoolings[] = {Pooling::each, Pooling::mean, Pooling::first, Pooling::last};
     ModelSpec& spec = made_.spec;
     const std::int64_t told = fields.integer_or(kPooling, -1, -1, kScores);
+    const Tensor* classes = file_.find("cls.output.weight");
     if (told < 0 && !spec.both_ways) return;
-    made_.head = told == kScores ? Head::classification : Head::none;
-    made_.class_name =
-        made_.class_name.substr(0, made_.class_name.size() - std::string_view("ForCausalLM").size()) + "Model";
-    if (told == kScores) {
+    const bool scores = told == kScores || (spec.both_ways && classes != nullptr);
+    made_.head = scores ? Head::classification : Head::none;
+    made_.class_name = made_.class_name.substr(0, made_.class_name.size() - std::string_view("ForCausalLM").size()) +
+                       (scores ? "ForSequenceClassification" : "Model");
+    if (scores) {
       if (auto names = metadata_.get_strings(key("classifier.output_labels")); names.ok())
         made_.label_names.assign(names->begin(), names->end());
-      made_.labels = std::max(1, static_cast<int>(std::min<std::size_t>(made_.label_names.size(), 1 << 16)));
+      made_.labels = classes == nullptr ? 1 : static_cast<int>(std::clamp<std::int64_t>(classes->rows(), 1, 1 << 16));
+      if (std::cmp_not_equal(made_.label_names.size(), made_.labels)) made_.label_names.clear();
       spec.pooled = scores_of(spec, made_.labels);
       return;
     }

@@ -10,7 +10,7 @@ namespace espalier::server {
 namespace {
 
 // The prompts of the body.
-Result<TextList> read_prompts(const Call& call) {
+Result<TextList> encode_prompts(const Call& call) {
   const Json *text = find_field(call.body, "text"), *ids = find_field(call.body, "input_ids");
   if ((text == nullptr) == (ids == nullptr))
     return bad_request("exactly one of text and input_ids must be there", text == nullptr ? "text" : "input_ids");
@@ -22,7 +22,7 @@ struct EncodeReply {
   PooledInfo info;
   int width = 0;
   bool is_list = false;
-  std::string weight_version;
+  std::string weight_version = {};
 
   void write(JsonWriter& json, std::size_t index, PooledText& text) const {
     json.open('{');
@@ -61,12 +61,12 @@ struct EncodeReply {
 
 }  // namespace
 
-Result<> encode(Call& call, net::HttpRequest& http, net::Responder& responder) {
+Result<> encode_texts(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_pooled(call));
   ESP_TRY(const PooledBody body, read_pooled_body(call, {"text", "input_ids", "sampling_params", "stream"}));
   EncodeReply reply{body, *info};
   ESP_TRY(reply.width, body.width(*info));
-  ESP_TRY(TextList list, read_prompts(call));
+  ESP_TRY(TextList list, encode_prompts(call));
   reply.is_list = list.is_list;
   reply.weight_version = call.service.options.weight_version;
   PooledWork work{.texts = {}, .each_alone = true, .write = {}};

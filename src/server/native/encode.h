@@ -9,6 +9,6 @@
 
 namespace espalier::server {
 
-Result<> encode(Call& call, net::HttpRequest& http, net::Responder& responder);
+Result<> encode_texts(Call& call, net::HttpRequest& http, net::Responder& responder);
 
 }  // namespace espalier::server

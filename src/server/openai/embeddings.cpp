@@ -12,8 +12,11 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::initializer_list<std::string_view> kInputs = {
-    "input", "task", "messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"};
+// What these bodies have beside the common fields.
+Result<PooledBody> read_body_of_texts(const Call& call) {
+  return read_pooled_body(call, {"input", "task", "messages", "add_generation_prompt", "continue_final_message",
+                                 "chat_template_kwargs", "tools"});
+}
 
 // The texts of `input`, or a conversation.
 Result<std::vector<PooledText>> texts_of(const Call& call, const PooledBody& body, PairsIn pairs) {
@@ -54,7 +57,7 @@ std::string label_of(const PooledInfo& info, std::size_t label) {
 
 Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_embeddings(call));
-  ESP_TRY(const PooledBody body, read_pooled_body(call, kInputs));
+  ESP_TRY(const PooledBody body, read_body_of_texts(call));
   ESP_TRY(const int width, body.width(*info));
   PooledWork work;
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::none));
@@ -73,7 +76,7 @@ Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responde
 
 Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_pooled(call));
-  ESP_TRY(PooledBody body, read_pooled_body(call, kInputs));
+  ESP_TRY(PooledBody body, read_body_of_texts(call));
   ESP_CHECK(read_task(call, body));
   ESP_TRY(const int width, body.width(*info));
   PooledWork work;
@@ -96,7 +99,7 @@ Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) 
 
 Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_scores(call));
-  ESP_TRY(const PooledBody body, read_pooled_body(call, kInputs));
+  ESP_TRY(const PooledBody body, read_body_of_texts(call));
   PooledWork work;
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
   work.each_alone = true;

@@ -10,7 +10,7 @@ namespace {
 
 void write_error(JsonWriter& json, const Error& error) {
   const net::HttpError http = net::http_error(error);
-  json.key("error").open('{').field("message", http.message).field("type", http.type);
+  json.key("error").open('{').field("message", http.message).field("type", http.type());
   json.field_or_null("param", http.param).field_or_null("code", http.code).close('}');
 }
 

@@ -13,10 +13,10 @@ namespace espalier::server {
 
 // {"object":"list","data":[...],"model":...,"usage":{...}}, with an id and a time for those that have them.
 struct PooledListReply {
-  std::string model, id;                               // id "": none, and no time
-  std::string element;                                 // of each entry: "embedding"
-  std::string empty_field;                             // what is null in the entry of a text that has failed
-  std::function<void(JsonWriter&, PooledText&)> fill;  // the rest of an entry
+  std::string model, id;                                    // id "": none, and no time
+  std::string element;                                      // of each entry: "embedding"
+  std::string empty_field;                                  // what is null in the entry of a text that has failed
+  std::function<void(JsonWriter&, PooledText&)> fill = {};  // the rest of an entry
 
   std::string write(std::vector<PooledText>& texts) const;
 };

@@ -63,8 +63,8 @@ struct LabelBody {
   bool softmax = false, item_first = false;
 };
 
-Result<std::vector<TokenId>> joined(const Call& call, const Json& query, const Json& item, bool item_first,
-                                    const std::string& place) {
+Result<std::vector<TokenId>> joined_prompt(const Call& call, const Json& query, const Json& item, bool item_first,
+                                           const std::string& place) {
   const Json &first = item_first ? item : query, &second = item_first ? query : item;
   if (query.is_string() && item.is_string())
     return encode_text(*call.model, first.get<std::string>() + second.get<std::string>(), {}, place);
@@ -75,7 +75,7 @@ Result<std::vector<TokenId>> joined(const Call& call, const Json& query, const J
 }
 
 // One text or list of ids, or a list of these.
-std::vector<const Json*> items_of(const Json& items) {
+std::vector<const Json*> listed_items(const Json& items) {
   if (!items.is_array() || items.empty() || items.front().is_number_integer()) return {&items};
   std::vector<const Json*> all;
   for (const Json& item : items) all.push_back(&item);
@@ -85,7 +85,7 @@ std::vector<const Json*> items_of(const Json& items) {
 Result<Request> label_request(const Call& call, const PooledBody& body, const LabelBody& asked, const Json& query,
                               const Json& item, const std::string& place, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
-  ESP_TRY(fields.prompt, joined(call, query, item, asked.item_first, place));
+  ESP_TRY(fields.prompt, joined_prompt(call, query, item, asked.item_first, place));
   fields.sampling.temperature = 0;
   fields.sampling.max_new_tokens = 1;
   fields.sampling.ignore_eos = true;
@@ -135,7 +135,7 @@ Result<> score_labels(Call& call, net::HttpRequest& http, net::Responder& respon
   if (query == nullptr) query = items->is_string() ? &nothing : query;
   if (query == nullptr) return bad_request("query is missing; send a text or token ids", "query");
   PooledWork work;
-  const auto all = items_of(*items);
+  const auto all = listed_items(*items);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string place = all.front() == items ? std::string("items") : fmt::format("items[{}]", i);
     const std::string id = request_id(call.http, body.rid, i, all.size());

@@ -70,7 +70,7 @@ Result<PooledBody> read_pooled_body(const Call& call, std::initializer_list<std:
   ESP_CHECK(read_fields<PooledBody>(call.body, pooled_rows(), body));
   ESP_CHECK(call.model->check_name(body.model));
   const auto unknown = KnownNames().with(pooled_rows()).with(own).unknown_in(call.body);
-  ESP_CHECK(call.service.unknown_fields.note(unknown, call.http.route));
+  ESP_CHECK(call.service.unknown_fields.note(unknown, std::string(call.http.route)));
   return body;
 }
 

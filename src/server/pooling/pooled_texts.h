@@ -32,8 +32,8 @@ struct PooledText {
 // What a body asks for, ready to run.
 struct PooledWork {
   std::vector<PooledText> texts;
-  bool each_alone = false;                                           // else the first error is the answer
-  std::function<std::string(std::vector<PooledText>& texts)> write;  // the answer's body, once all are done
+  bool each_alone = false;                                                // else the first error is the answer
+  std::function<std::string(std::vector<PooledText>& texts)> write = {};  // the answer's body, once all are done
   Dialect dialect = Dialect::openai;
 };
 

@@ -14,72 +14,12 @@
 namespace espalier::server {
 namespace {
 
-std::string place_of(const ScoredTexts& asked, std::size_t document) {
+std::string document_place(const ScoredTexts& asked, std::size_t document) {
   return asked.is_list ? fmt::format("{}[{}]", asked.document_place, document) : asked.document_place;
 }
 
 const std::string& query_of(const ScoredTexts& asked, std::size_t document) {
   return asked.queries[asked.queries.size() == 1 ? 0 : document];
-}
-
-// --- cross-encoders ---
-
-// Which of several labels says that a document fits.
-std::size_t fitting_label(const PooledInfo& info) {
-  for (std::size_t i = 0; i < info.labels.size(); ++i) {
-    std::string name = info.labels[i];
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (name == "yes" || name == "relevant" || name == "true" || name == "entailment") return i;
-  }
-  return info.width > 1 && info.labels.size() == 2 ? 1 : 0;
-}
-
-Result<Scoring> of_pairs(const Call& call, const PooledBody& body, const ScoredTexts& asked, const PooledInfo& info) {
-  std::vector<TextInput> inputs;
-  for (std::size_t i = 0; i < asked.documents.size(); ++i)
-    inputs.push_back({place_of(asked, i), TextPair{query_of(asked, i), asked.documents[i]}});
-  const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
-  ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
-  return Scoring{std::move(texts), [how, label = fitting_label(info)](const std::vector<PooledText>& done) {
-                   std::vector<double> scores;
-                   for (const PooledText& text : done) scores.push_back(scaled(text.pooled.values, how).at(label));
-                   return scores;
-                 }};
-}
-
-// --- embedders ---
-
-// Of vectors of length 1, whether or not the model's folder norms them.
-double late_interaction(PooledEvent query, PooledEvent document) {
-  const auto width = static_cast<std::size_t>(std::max(1, query.width));
-  normalise(query.values, width);
-  normalise(document.values, width);
-  return best_products(query.values, document.values, width);
-}
-
-Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) {
-  const std::size_t queries = asked.queries.size();
-  std::vector<TextInput> first, second;
-  for (std::size_t i = 0; i < queries; ++i)
-    first.push_back({queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i), asked.queries[i]});
-  for (std::size_t i = 0; i < asked.documents.size(); ++i) second.push_back({place_of(asked, i), asked.documents[i]});
-  const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();
-  if (!names_prompt) body.input_type = "query";
-  Scoring made;
-  ESP_TRY(made.texts, pooled_texts(call, body, std::move(first)));
-  if (!names_prompt) body.input_type = "document";
-  ESP_TRY(auto documents, pooled_texts(call, body, std::move(second)));
-  std::ranges::move(documents, std::back_inserter(made.texts));
-  const bool each = call.model->info().pooled->pooling == "none";
-  made.scores = [queries, each](const std::vector<PooledText>& texts) {
-    std::vector<double> scores;
-    for (std::size_t i = queries; i < texts.size(); ++i) {
-      const PooledEvent &query = texts[queries == 1 ? 0 : i - queries].pooled, &document = texts[i].pooled;
-      scores.push_back(each ? late_interaction(query, document) : cosine(query.values, document.values));
-    }
-    return scores;
-  };
-  return made;
 }
 
 // --- yes or no ---
@@ -129,6 +69,83 @@ Result<Judge> judge_of(const Call& call, const PooledBody& body) {
   return judge;
 }
 
+// --- cross-encoders ---
+
+// Which of several labels says that a document fits.
+std::size_t fitting_label(const PooledInfo& info) {
+  for (std::size_t i = 0; i < info.labels.size(); ++i) {
+    std::string name = info.labels[i];
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name == "yes" || name == "relevant" || name == "true" || name == "entailment") return i;
+  }
+  return info.width > 1 && info.labels.size() == 2 ? 1 : 0;
+}
+
+// Conversions of judges to GGUF keep the rows of both answers' tokens alone.
+bool answers_yes_or_no(const PooledInfo& info) {
+  return info.labels.size() == 2 && info.labels[0] == "yes" && info.labels[1] == "no";
+}
+
+Result<Scoring> of_pairs(const Call& call, PooledBody body, const ScoredTexts& asked, const PooledInfo& info) {
+  std::vector<TextInput> inputs;
+  Judge judge;
+  if (answers_yes_or_no(info)) {
+    ESP_TRY(judge, judge_of(call, body));
+    body.add_special = false;
+  }
+  for (std::size_t i = 0; i < asked.documents.size(); ++i) {
+    TextInput& input = inputs.emplace_back(TextInput{document_place(asked, i)});
+    input.text = TextPair{query_of(asked, i), asked.documents[i]};
+    if (!answers_yes_or_no(info)) continue;
+    ESP_TRY(input.text, judge.prompt(query_of(asked, i), asked.documents[i]));
+  }
+  const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
+  ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
+  return Scoring{std::move(texts), [how, label = fitting_label(info)](const std::vector<PooledText>& done) {
+                   std::vector<double> scores;
+                   for (const PooledText& text : done) scores.push_back(scaled(text.pooled.values, how).at(label));
+                   return scores;
+                 }};
+}
+
+// --- embedders ---
+
+// Of vectors of length 1, whether or not the model's folder norms them.
+double late_interaction(PooledEvent query, PooledEvent document) {
+  const auto width = static_cast<std::size_t>(std::max(1, query.width));
+  normalise(query.values, width);
+  normalise(document.values, width);
+  return best_products(query.values, document.values, width);
+}
+
+Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) {
+  const std::size_t queries = asked.queries.size();
+  std::vector<TextInput> first, second;
+  for (std::size_t i = 0; i < queries; ++i)
+    first.push_back({queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i), asked.queries[i]});
+  for (std::size_t i = 0; i < asked.documents.size(); ++i)
+    second.push_back({document_place(asked, i), asked.documents[i]});
+  const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();
+  if (!names_prompt) body.input_type = "query";
+  Scoring made;
+  ESP_TRY(made.texts, pooled_texts(call, body, std::move(first)));
+  if (!names_prompt) body.input_type = "document";
+  ESP_TRY(auto documents, pooled_texts(call, body, std::move(second)));
+  std::ranges::move(documents, std::back_inserter(made.texts));
+  const bool each = call.model->info().pooled->pooling == "none";
+  made.scores = [queries, each](const std::vector<PooledText>& texts) {
+    std::vector<double> scores;
+    for (std::size_t i = queries; i < texts.size(); ++i) {
+      const PooledEvent &query = texts[queries == 1 ? 0 : i - queries].pooled, &document = texts[i].pooled;
+      scores.push_back(each ? late_interaction(query, document) : cosine(query.values, document.values));
+    }
+    return scores;
+  };
+  return made;
+}
+
+// --- models that answer ---
+
 Result<Request> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
                        std::string text, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
@@ -145,7 +162,7 @@ Result<Scoring> of_answers(const Call& call, const PooledBody& body, const Score
   ESP_TRY(const Judge judge, judge_of(call, body));
   Scoring made;
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
-    const std::string place = place_of(asked, i);
+    const std::string place = document_place(asked, i);
     ESP_TRY(std::string text, judge.prompt(query_of(asked, i), asked.documents[i]));
     ESP_TRY(Request request, judged(call, body, judge, place, std::move(text),
                                     request_id(call.http, body.rid, i, asked.documents.size())));

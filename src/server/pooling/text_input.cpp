@@ -19,14 +19,14 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
 }
 
-Error empty(std::string_view place) {
+Error empty_text(std::string_view place) {
   return bad_request(fmt::format("{} is empty or blank; send a text", place), std::string(place));
 }
 
 TextInput read_ids(const Json& value, std::string place) {
   auto ids = as_token_ids(value, place);
   if (!ids.ok()) return {std::move(place), {}, ids.error()};
-  if (ids->empty()) return {place, {}, empty(place)};
+  if (ids->empty()) return {place, {}, empty_text(place)};
   return {std::move(place), std::move(ids).value()};
 }
 
@@ -50,7 +50,7 @@ TextInput read_object(const Json& value, std::string place) {
   }
   const Json* text = find_field(value, "text");
   const bool has_text = text != nullptr && text->is_string() && !is_blank(text->get_ref<const std::string&>());
-  if (parts.empty() && !has_text) return {place, {}, empty(place)};
+  if (parts.empty() && !has_text) return {place, {}, empty_text(place)};
   if (parts.empty()) return {std::move(place), text->get<std::string>()};
   if (has_text) parts.push_back({{"type", "text"}, {"text", *text}});
   Json body = {{"messages", Json::array({{{"role", "user"}, {"content", std::move(parts)}}})},
@@ -61,7 +61,7 @@ TextInput read_object(const Json& value, std::string place) {
 TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
   if (value.is_object()) return read_object(value, std::move(place));
   if (value.is_string()) {
-    if (is_blank(value.get_ref<const std::string&>())) return {place, {}, empty(place)};
+    if (is_blank(value.get_ref<const std::string&>())) return {place, {}, empty_text(place)};
     return {std::move(place), value.get<std::string>()};
   }
   if (value.is_array() && !value.empty() && value.front().is_string() && pairs == PairsIn::lists)
@@ -79,7 +79,7 @@ struct EncodedText {
   std::size_t cut_end = 0, cut_room = 0;  // behind which nothing is cut; how many tokens before it may be
 };
 
-std::string lower(const std::string& text) {
+std::string in_lower_case(const std::string& text) {
   return jinja::to_case(text, jinja::Case::lower);
 }
 
@@ -92,7 +92,7 @@ std::size_t marks_behind(const Tokenizer& tokenizer, const std::vector<TokenId>&
   return count;
 }
 
-Result<EncodedText> encode(const Call& call, const PooledBody& body, const TextInput& input) {
+Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const TextInput& input) {
   EncodedText made;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) {
     made.ids = *ids;
@@ -105,8 +105,8 @@ Result<EncodedText> encode(const Call& call, const PooledBody& body, const TextI
   const EncodeOptions options{.add_special = body.add_special,
                               .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
   if (const auto* pair = std::get_if<TextPair>(&input.text)) {
-    ESP_TRY(EncodedPair encoded, tokenizer->encode_pair(lowers ? lower(pair->first) : pair->first,
-                                                        lowers ? lower(pair->second) : pair->second, options));
+    ESP_TRY(EncodedPair encoded, tokenizer->encode_pair(lowers ? in_lower_case(pair->first) : pair->first,
+                                                        lowers ? in_lower_case(pair->second) : pair->second, options));
     made.cut_end = encoded.second_begin + encoded.second;
     made.cut_room = encoded.second;
     made.ids = std::move(encoded.ids);
@@ -115,7 +115,7 @@ Result<EncodedText> encode(const Call& call, const PooledBody& body, const TextI
   }
   ESP_TRY(const std::string prompt, prompt_of(*call.model, body));
   std::string text = prompt + std::get<std::string>(input.text);
-  if (lowers) text = lower(text);
+  if (lowers) text = in_lower_case(text);
   if (body.longest) {
     ESP_TRY(made.ids, tokenizer->encode(text, options));
   } else {
@@ -123,7 +123,7 @@ Result<EncodedText> encode(const Call& call, const PooledBody& body, const TextI
   }
   made.cut_end = made.cut_room = made.ids.size() - (body.add_special ? marks_behind(*tokenizer, made.ids) : 0);
   if (!prompt.empty() && info != nullptr && !info->pools_prompt) {
-    ESP_TRY(const auto before, tokenizer->encode(lowers ? lower(prompt) : prompt, options));
+    ESP_TRY(const auto before, tokenizer->encode(lowers ? in_lower_case(prompt) : prompt, options));
     made.pooled.leave_out = static_cast<int>(before.size() - (body.add_special ? marks_behind(*tokenizer, before) : 0));
   }
   return made;
@@ -163,12 +163,12 @@ Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, cons
   return fields;
 }
 
-Result<Request> request_of(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
   if (const auto* chat = std::get_if<TextChat>(&input.text)) {
     ESP_TRY(RequestFields fields, chat_fields(call, body, *chat, std::move(id)));
     return make_request(std::move(fields), call.model->limits(), native_names(input.place));
   }
-  ESP_TRY(EncodedText text, encode(call, body, input));
+  ESP_TRY(EncodedText text, encoded_text(call, body, input));
   ESP_CHECK(cut_to(body, call.model->limits(), text));
   RequestFields fields = treatment(call, body, std::move(id));
   fields.prompt = std::move(text.ids);
@@ -181,7 +181,7 @@ PooledText one_text(const Call& call, const PooledBody& body, TextInput input, s
   PooledText text{input.place, id};
   text.error = std::move(input.error);
   if (text.error) return text;
-  auto request = request_of(call, body, input, std::move(id));
+  auto request = text_request(call, body, input, std::move(id));
   if (request.ok()) {
     text.tokens = static_cast<int>(request->prompt().size());
     text.request = std::move(request).value();

@@ -11,7 +11,8 @@ namespace {
 
 // vLLM's body has `input`, SGLang's `text` or `input_ids`.
 Result<> either_classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
-  return find_field(call.body, "input") != nullptr ? classify(call, http, responder) : encode(call, http, responder);
+  return find_field(call.body, "input") != nullptr ? classify(call, http, responder)
+                                                   : encode_texts(call, http, responder);
 }
 
 struct PooledRoute {
@@ -42,7 +43,7 @@ Result<> add_embedding_routes(net::Router& router, Service& service) {
   for (const PooledRoute& route : kPosts)
     ESP_CHECK(router.add(net::Method::post, route.path, serving(service, route.dialect, route.serve)));
   for (const net::Method method : {net::Method::post, net::Method::put}) {
-    ESP_CHECK(router.add(method, "/encode", serving(service, Dialect::native, encode)));
+    ESP_CHECK(router.add(method, "/encode", serving(service, Dialect::native, encode_texts)));
     ESP_CHECK(router.add(method, "/classify", serving(service, Dialect::native, either_classify)));
   }
   return success();

@@ -9,13 +9,17 @@ namespace {
 
 // Scores of the first row or of the mean: cls, an activation, cls.norm, cls.output.
 std::function<PooledOutput(int)> modernbert_scores(const Fields& f) {
-  const Pooling pooling = f.word_or({"classifier_pooling"}, "cls") == "mean" ? Pooling::mean : Pooling::first;
+  constexpr std::int64_t kFirstInGguf = 2;
+  const bool first = f.is_gguf() ? f.integer_or({"", "classifier.pooling_type"}, 1) == kFirstInGguf
+                                 : f.word_or({"classifier_pooling"}, "cls") != "mean";
+  const Pooling pooling = first ? Pooling::first : Pooling::mean;
   const Activation how{activation_in(f, {"classifier_activation"}, "gelu")};
   const bool bias = f.flag_or({"classifier_bias"}, false);
   return [=](int labels) {
     return PooledOutput{pooling, [=](Builder& b, Rows x) {
-                          x = b.activate(b.matmul(x, {b.matrix("cls", x.width, x.width, bias)}), how);
-                          x = b.norm(x, b.spec().norm, "cls.norm");
+                          if (!b.is_gguf() || b.has("cls"))
+                            x = b.activate(b.matmul(x, {b.matrix("cls", x.width, x.width, bias)}), how);
+                          if (!b.is_gguf() || b.has("cls.norm")) x = b.norm(x, b.spec().norm, "cls.norm");
                           return b.matmul(x, {b.matrix("cls.output", labels, x.width, true)});
                         }};
   };
@@ -28,13 +32,13 @@ ModelSpec modernbert(const Fields& f) {
   attention.qkv_bias = attention.out_bias = f.flag_or({"attention_bias"}, false);
   attention.fused = FusedQkv::side_by_side;
   Mlp mlp = gated_mlp(f);
-  mlp.how.activation.kind = activation_of(f, "gelu");
+  mlp.how.activation.kind = activation_in(f, {"hidden_activation", "hidden_act|hidden_activation"}, "gelu");
   mlp.bias = f.flag_or({"mlp_bias"}, false);
   mlp.fused = true;
-  const std::int64_t every = f.integer_or({"global_attn_every_n_layers"}, 3, 1);
+  const std::int64_t every = f.integer_or({"global_attn_every_n_layers", "attention.sliding_window_pattern"}, 3, 1);
   const std::int64_t each_way = f.integer_or({"local_attention", "attention.sliding_window"}, 128, 0) / 2;
   ModelSpec spec = encoder(f, [&](int layer) {
-    const bool slides = layer_is(f, layer, "sliding_attention", layer % every != 0);
+    const bool slides = f.is_gguf() ? layer % every != 0 : layer_is(f, layer, "sliding_attention", layer % every != 0);
     RopeWish wish{.head_dim = attention.head_dim, .theta = slides ? 10000.0 : 160000.0};
     if (f.at({"rope_parameters"}).has({"full_attention"})) {
       wish.layer_type = slides ? "sliding_attention" : "full_attention";
