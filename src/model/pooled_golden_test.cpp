@@ -4,10 +4,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/decoder.h"
 #include "model/small_pool.h"
 #include "tensor/decode.h"
+#include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 
@@ -82,14 +84,42 @@ TEST_P(EachPooledModel, RowsAndScoresAreTheReferences) {
   }
 }
 
+// A file that llama.cpp's converter has made of one of them.
+TEST(EncoderInGguf, GivesTheRowsOfItsFolder) {
+  const auto path = testing::data("goldens/gguf/gguf-emb-minilm/minilm-f16.gguf");
+  const auto folder = testing::golden("models/emb-text-minilm");
+  ASSERT_FALSE(folder.empty());
+  auto file = GgufFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  auto config = read_gguf_config(*file);
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ASSERT_TRUE(config->spec.pooled);
+  EXPECT_EQ(config->spec.pooled->pooling, Pooling::mean);
+  EXPECT_EQ(config->head, Head::none);
+  ComputeTeam team(2);
+  auto decoder = Decoder::load(config->spec, Weights(*file, Naming::gguf), {Activations::f32, 512}, team);
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+  auto tensors = SafetensorsFile::open(folder / "tensors.safetensors");
+  for (std::size_t p = 0; p < golden["prompts"].size(); ++p) {
+    const std::vector<TokenId> tokens = golden["prompts"][p]["tokens"];
+    SmallPool pool((*decoder)->keeps(), KvType::f32, 256);
+    const auto rows = all_logits(**decoder, pool, tokens, 512);
+    const auto want = decode(*tensors->find("p" + std::to_string(p) + ".hidden"));
+    ASSERT_EQ(rows.size(), want.size());
+    EXPECT_LE(worst_of(rows, want) / spread_of(want), 1e-4) << p;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Goldens, EachPooledModel,
-                         ::testing::Values("emb-bert", "emb-embeddinggemma", "emb-mistral", "emb-modernbert",
-                                           "emb-nomic-bert", "emb-qwen2", "emb-qwen3", "emb-text-bge-m3",
-                                           "emb-text-gemma", "emb-text-minilm", "emb-text-modernbert", "emb-text-mpnet",
-                                           "emb-text-nomic", "emb-text-qwen3", "emb-xlm-roberta", "rerank-text-bert",
-                                           "rerank-text-modernbert", "rerank-text-xlm-roberta", "reward-llama",
-                                           "reward-modernbert-reranker", "reward-qwen3-reranker",
-                                           "reward-xlm-roberta-reranker"),
+                         ::testing::Values("emb-bert", "emb-distilbert", "emb-embeddinggemma", "emb-gte", "emb-mistral",
+                                           "emb-modernbert", "emb-mpnet", "emb-nomic-bert", "emb-qwen2", "emb-qwen3",
+                                           "emb-text-bge-m3", "emb-text-gemma", "emb-text-minilm",
+                                           "emb-text-modernbert", "emb-text-mpnet", "emb-text-nomic", "emb-text-qwen3",
+                                           "emb-xlm-roberta", "rerank-text-bert", "rerank-text-modernbert",
+                                           "rerank-text-xlm-roberta", "reward-distilbert", "reward-llama",
+                                           "reward-mpnet", "reward-roberta", "reward-modernbert-reranker",
+                                           "reward-qwen3-reranker", "reward-xlm-roberta-reranker"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');

@@ -247,6 +247,17 @@ class Routes(unittest.TestCase):
         self.assertEqual(self.post("/api/show", {"model": "default"})["capabilities"], ["embedding"])
 
 
+class Gguf(unittest.TestCase):
+    def test_a_file_of_an_encoder_gives_the_vectors_of_its_folder(self):
+        folder = some("emb-text-", "emb-text-minilm")
+        golden, tensors = golden_of(folder), tensors_of(folder)
+        with Server(model=SOURCE / "tests/data/goldens/gguf/gguf-emb-minilm/minilm-f16.gguf") as server:
+            for number, text in enumerate(golden["texts"]):
+                answer = server.post("/v1/embeddings", {"input": text["text"]}).json
+                self.assertEqual(answer["usage"]["prompt_tokens"], len(text["tokens"]))
+                self.assertLessEqual(worst(answer["data"][0]["embedding"], tensors[f"t{number}.embedding_l2"]), 1e-4)
+
+
 class Purpose(unittest.TestCase):
     def test_a_causal_model_embeds_where_it_is_asked_to(self):
         ids = [1, 5, 6, 7]

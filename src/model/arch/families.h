@@ -80,6 +80,7 @@ ModelSpec granite_hybrid(const Fields&);
 ModelSpec granite_moe(const Fields&);
 ModelSpec granite_moe_swa(const Fields&);
 ModelSpec granite_swa(const Fields&);
+ModelSpec gte(const Fields&);
 ModelSpec helium(const Fields&);
 ModelSpec hrm_text(const Fields&);
 ModelSpec hunyuan_dense(const Fields&);

@@ -86,6 +86,7 @@ constexpr Architecture kTable[] = {
     {"granitemoe", "GraniteMoe|GraniteMoeShared", "granitemoe", granite_moe, "granitemoeshared"},
     {"granitemoehybrid", "GraniteMoeHybrid", "granitehybrid", granite_hybrid},
     {"granitemoe_swa", "GraniteMoeSWA", "", granite_moe_swa},
+    {"gte", "Gte|New", "", gte, "new"},
     {"helium", "Helium", "", helium},
     {"hrm_text", "HrmText", "hrm_text", hrm_text},
     {"hunyuan_v1_dense", "HunYuanDenseV1", "hunyuan-dense", hunyuan_dense},

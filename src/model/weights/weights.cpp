@@ -65,7 +65,7 @@ const Tensor* Weights::find(std::string_view name) const {
 const Tensor* Weights::find_below(std::string_view name) const {
   if (const Tensor* found = find_as_written(name)) return found;
   for (const std::string_view model :
-       {"model.", "bert.", "roberta.", "mpnet.", "distilbert.", "electra.", "nomic_bert."})
+       {"model.", "bert.", "roberta.", "mpnet.", "distilbert.", "new.", "nomic_bert."})
     if (const Tensor* found = find_as_written(std::string(model).append(name))) return found;
   return nullptr;
 }
