@@ -258,6 +258,52 @@ class Gguf(unittest.TestCase):
                 self.assertLessEqual(worst(answer["data"][0]["embedding"], tensors[f"t{number}.embedding_l2"]), 1e-4)
 
 
+class Pictures(unittest.TestCase):
+    """Vision models as embedders: what Qwen3-VL-Embedding and its like are."""
+
+    def data_url(self, path):
+        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+    def test_the_last_row_behind_text_and_pictures(self):
+        wanted = json.loads((SOURCE / "tests/data/goldens/picture_embeddings.json").read_text())
+        for name, cases in wanted.items():
+            folder = next((root / name for root in (SHARED / "goldens/models", SOURCE / "tests/data/goldens/models")
+                           if (root / name / "golden.json").exists()), None)
+            if folder is None:
+                continue
+            with self.subTest(model=name), Server("--is-embedding", model=folder) as server:
+                for case in golden_of(folder)["cases"]:
+                    body = {"input_ids": case["tokens_one_placeholder_per_image"]}
+                    if case["images"]:
+                        body["image_data"] = [self.data_url(folder / image) for image in case["images"]]
+                    for _ in range(2):  # the second time from the cache
+                        answer = server.post("/encode", body)
+                        self.assertEqual(answer.status, 200, answer.body)
+                        self.assertLessEqual(worst(answer.json["embedding"], cases[case["name"]]), 1e-4)
+
+    def test_conversations_and_objects(self):
+        folder = SHARED / "goldens/models/mm-qwen3-vl"
+        if not folder.exists():
+            self.skipTest("left out: no golden mm-qwen3-vl here")
+        first, second = (self.data_url(folder / f"image{i}.png") for i in range(2))
+        with Server("--is-embedding", model=folder) as server:
+            def vector(body, status=200):
+                answer = server.post("/v1/embeddings", body)
+                self.assertEqual(answer.status, status, answer.body)
+                return answer.json["data"][0]["embedding"] if status == 200 else answer.json["error"]["message"]
+
+            def chat(picture):
+                return {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}},
+                                                                  {"type": "text", "text": "what is it?"}]}]}
+
+            self.assertEqual(vector(chat(first)), vector(chat(first)))
+            self.assertNotEqual(vector(chat(first)), vector(chat(second)))
+            one, two = vector({"input": {"text": "it", "image": first}}), vector({"input": [{"image": second}, "plain text"]})
+            self.assertNotEqual(one, two)
+            self.assertNotEqual(one, vector({"input": {"text": "it", "image": first}, "instruct": "Find it."}))
+            self.assertIn("input", vector({"input": {"image": "data:image/png;base64,AAAA"}}, 400))
+
+
 class Purpose(unittest.TestCase):
     def test_a_causal_model_embeds_where_it_is_asked_to(self):
         ids = [1, 5, 6, 7]

@@ -1,6 +1,9 @@
 #include "server/native/encode.h"
 
-#include <cmath>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "net/http/error_body.h"
 #include "server/delivery/json_writer.h"
@@ -15,6 +18,26 @@ Result<TextList> encode_prompts(const Call& call) {
   if ((text == nullptr) == (ids == nullptr))
     return bad_request("exactly one of text and input_ids must be there", text == nullptr ? "text" : "input_ids");
   return text != nullptr ? read_texts(*text, "text", PairsIn::lists) : read_texts(*ids, "input_ids");
+}
+
+// image_data and video_data: those of the one text, or a list with those of each.
+Result<> read_media(const Call& call, TextList& list) {
+  for (const auto& [name, kind] :
+       {std::pair{"image_data", MediaSource::Kind::picture}, {"video_data", MediaSource::Kind::film}}) {
+    const Json* value = find_field(call.body, name);
+    if (value == nullptr) continue;
+    if (list.is_list && (!value->is_array() || value->size() != list.texts.size()))
+      return bad_request(
+          fmt::format("{} must be a list with an entry for each of the {} texts", name, list.texts.size()), name);
+    for (std::size_t i = 0; i < list.texts.size(); ++i) {
+      const Json& of_text = list.is_list ? (*value)[i] : *value;
+      if (of_text.is_null()) continue;
+      const std::string place = list.is_list ? fmt::format("{}[{}]", name, i) : std::string(name);
+      ESP_TRY(auto media, read_media_list(of_text, kind, place));
+      std::ranges::move(media, std::back_inserter(list.texts[i].media));
+    }
+  }
+  return success();
 }
 
 struct EncodeReply {
@@ -63,10 +86,12 @@ struct EncodeReply {
 
 Result<> encode_texts(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_pooled(call));
-  ESP_TRY(const PooledBody body, read_pooled_body(call, {"text", "input_ids", "sampling_params", "stream"}));
+  ESP_TRY(const PooledBody body,
+          read_pooled_body(call, {"text", "input_ids", "image_data", "video_data", "sampling_params", "stream"}));
   EncodeReply reply{body, *info};
   ESP_TRY(reply.width, body.width(*info));
   ESP_TRY(TextList list, encode_prompts(call));
+  ESP_CHECK(read_media(call, list));
   reply.is_list = list.is_list;
   reply.weight_version = call.service.options.weight_version;
   PooledWork work{.texts = {}, .each_alone = true, .write = {}};

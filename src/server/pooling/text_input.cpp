@@ -6,8 +6,10 @@
 
 #include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
+#include "server/media/prepare_media.h"
 #include "server/openai/body_fields.h"  // request_id
 #include "server/prompt/chat_prompt.h"
+#include "server/prompt/media_prompt.h"
 #include "text/jinja/values/unicode.h"
 
 namespace espalier::server {
@@ -163,9 +165,30 @@ Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, cons
   return fields;
 }
 
+// A text or ids with pictures, whose marks they have.
+Result<RequestFields> media_fields(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  Prompt prompt;
+  if (const auto* text = std::get_if<std::string>(&input.text)) prompt = *text;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) prompt = *ids;
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, input.media));
+  const EncodeOptions options{.add_special = body.add_special,
+                              .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
+  ESP_TRY(MediaPrompt encoded, encode_media_prompt(*call.model, prompt, media, options, input.place));
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(encoded.ids);
+  fields.pictures = std::move(encoded.pictures);
+  fields.pooled.emplace();
+  fields.pooled->each = body.each;
+  return fields;
+}
+
 Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
   if (const auto* chat = std::get_if<TextChat>(&input.text)) {
     ESP_TRY(RequestFields fields, chat_fields(call, body, *chat, std::move(id)));
+    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+  }
+  if (!input.media.empty()) {
+    ESP_TRY(RequestFields fields, media_fields(call, body, input, std::move(id)));
     return make_request(std::move(fields), call.model->limits(), native_names(input.place));
   }
   ESP_TRY(EncodedText text, encoded_text(call, body, input));

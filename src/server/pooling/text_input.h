@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/media/media_source.h"
 #include "server/pooling/pooled_body.h"
 #include "server/pooling/pooled_texts.h"
 #include "server/prompt/prompt.h"
@@ -33,6 +34,7 @@ struct TextInput {
   std::string place;
   std::variant<std::string, std::vector<TokenId>, TextPair, TextChat> text = {};
   std::optional<Error> error = {};
+  std::vector<MediaSource> media = {};  // of a text or ids that have their marks
 };
 
 // How a body holds pairs: not at all, or as lists of two strings.
