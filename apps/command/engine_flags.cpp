@@ -15,6 +15,13 @@ std::string torch_type(const std::string& name) {
   return name == "float32" || name == "float" ? "f32" : name;
 }
 
+// What other servers call the purpose.
+std::string task_name(const std::string& name) {
+  for (const char* known : {"embedding", "pooling", "score", "classify", "reward", "rerank", "encode"})
+    if (name == known) return "embed";
+  return name;
+}
+
 // Adds flags with their environment twins.
 class Adder {
  public:
@@ -57,6 +64,19 @@ void add_model_flags(Adder& add, EngineOptions& o) {
   add.flag("--no-mmproj,--no-mmproj-auto", o.skip_tower, "take no vision tower: texts only");
   add.value("--load-format", o.load_format, "FORMAT",
             "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json)");
+  add.value("--task,--runner", o.task, "NAME",
+            "auto (what the checkpoint is made for), generate, or embed (vectors, or scores of a classifier)")
+      ->transform(CLI::Validator([](std::string& name) { return name = task_name(name), std::string(); }, ""));
+  add.flag(
+      "--is-embedding,--embedding,--embeddings,--reranking,--rerank",
+      [&o](std::int64_t count) {
+        if (count > 0) o.task = "embed";
+      },
+      "the same as --task embed: a causal model gives vectors, too");
+  add.value("--pooling", o.pooling, "NAME",
+            "of embeddings: auto (the model's own), last, first (cls), mean, max or none (every token's vector)")
+      ->transform(
+          CLI::Validator([](std::string& name) { return name = name == "rank" ? "auto" : name, std::string(); }, ""));
   add.value("--dtype", o.dummy_type, "TYPE",
             "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));

@@ -12,7 +12,6 @@ constexpr auto kNothing = ForeignFlag::Takes::nothing;
 
 constexpr std::string_view kOneProcess = "one process on one machine serves a model; only 1 would work";
 constexpr std::string_view kNoReasoning = "--reasoning-parser NAME says how the model marks its thinking";
-constexpr std::string_view kNoEmbedding = "this server generates text only; leave it out to serve generation";
 constexpr std::string_view kNoLora = "adapters are not served yet; a checkpoint with the adapter merged would work";
 constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpoint; change its config.json instead";
 constexpr std::string_view kNoTls = "this server speaks plain HTTP; a proxy before it would bring TLS";
@@ -38,11 +37,6 @@ constexpr ForeignFlag kRefused[] = {
     {"--download-dir", kValue, "", "HF_HOME and ESPALIER_CACHE say where downloads go"},
     {"--tool-server", kValue, "", "tools are not run by this server"},
     {"--reasoning-format", kValue, "none", kNoReasoning},
-    {"--is-embedding", kNothing, "", kNoEmbedding},
-    {"--embedding,--embeddings", kNothing, "", kNoEmbedding},
-    {"--reranking,--rerank", kNothing, "", kNoEmbedding},
-    {"--pooling", kValue, "", kNoEmbedding},
-    {"--task,--runner", kValue, "auto|generate", kNoEmbedding},
     {"--enable-lora", kNothing, "", kNoLora},
     {"--lora-paths,--lora-modules,--lora,--lora-scaled", kValue, "", kNoLora},
     {"--mmproj-url", kValue, "",

@@ -138,6 +138,16 @@ TEST(HubFiles, WeightsTwiceThereAreTakenOnce) {
   EXPECT_FALSE(choose_files({}, "").ok());
 }
 
+TEST(HubFiles, ModulesOfSentenceTransformersComeAlong) {
+  auto choice = choose_files(
+      listing({"config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "2_Dense/config.json",
+               "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "onnx/model.onnx", "_Dense/config.json"}),
+      "");
+  ASSERT_TRUE(choice.ok()) << choice.error().message;
+  EXPECT_THAT(choice->files, ElementsAre("config.json", "modules.json", "1_Pooling/config.json", "2_Dense/config.json",
+                                         "2_Dense/model.safetensors", "model.safetensors"));
+}
+
 TEST(HubFiles, OnlyPathsThatStayBelowAreSafe) {
   for (const char* safe : {"a", "a/b", "a.b/c-d_e", ".gitattributes", "a b"}) EXPECT_TRUE(is_safe_path(safe)) << safe;
   for (const char* unsafe : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\\b", "a\nb"})

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/cache_event.h"
@@ -27,6 +29,22 @@ class ChatTemplate;
 class SharedTeam;
 struct EngineMetrics;
 
+// What a model that generates no text gives, and what its folder says of texts.
+struct PooledInfo {
+  enum class Kind { embedding, scores } kind = Kind::embedding;
+  std::string pooling;              // "last", "first", "mean", ...
+  int width = 0;                    // of a vector; how many labels
+  bool normalised = true;           // vectors are to have a length of 1
+  std::vector<std::string> labels;  // their names; none where the checkpoint has none
+  // What makes probabilities of scores.
+  enum class Scale { none, sigmoid, softmax } scale = Scale::none;
+  std::vector<std::pair<std::string, std::string>> prompts;  // by name: what is put before a text
+  std::string usual_prompt;                                  // the name of the one that is put where none is named
+  bool pools_prompt = true;                                  // the prompt's rows count in a mean
+  bool lower_case = false;                                   // of texts, before they are encoded
+  bool has_pairs = false;                                    // tokens know which text of a pair they are of
+};
+
 // Which model is loaded, how it computes, and what the engine may use.
 struct EngineOptions {
   std::string model_path;       // a GGUF file or an HF directory
@@ -35,9 +53,11 @@ struct EngineOptions {
   bool skip_tower = false;      // take no tower: serve texts only
   bool skip_tokenizer = false;  // serve token ids only
   std::string load_format = "auto";  // auto | gguf | safetensors | dummy (random weights for a config.json)
-  std::string dummy_type = "auto";   // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
-  int threads = 0;                   // compute threads; 0 = one a performance core that this process may use
-  bool pin_threads = false;          // each compute thread stays on one processor
+  std::string task = "auto";         // generate | embed | auto: what the checkpoint is made for
+  std::string pooling = "auto";     // of embeddings: last | first | mean | none (every token's) | auto: the model's own
+  std::string dummy_type = "auto";  // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
+  int threads = 0;                  // compute threads; 0 = one a performance core that this process may use
+  bool pin_threads = false;         // each compute thread stays on one processor
   std::string activations = "int8";  // int8 | f32 (exact mode)
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's
@@ -87,6 +107,7 @@ struct ModelInfo {
   std::string path, architecture, model_type, quantisation;  // "LlamaForCausalLM", "llama", "Q4_1"
   std::string tokenizer_path;
   ModelLimits limits;
+  std::optional<PooledInfo> pooled;  // none: it generates text
   std::vector<TokenId> end_tokens;
   TokenId bos = -1;
   std::string chat_template;  // source; empty when the model has none

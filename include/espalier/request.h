@@ -56,11 +56,19 @@ struct PictureInput {
   std::vector<Span> spans;
 };
 
+// A text that is to become a vector or scores instead of being continued, for a model that pools.
+struct PooledFields {
+  int leave_out = 0;     // so many first tokens count for no mean (a prompt before the text)
+  int second_part = -1;  // from there on tokens are of the second text of a pair; -1: there is none
+  bool each = false;     // every row by itself, instead of the model's pooling
+};
+
 // Everything that a request may say, before it is checked.
 struct RequestFields {
   std::string id;  // the caller's name for it; made up when empty
   std::vector<TokenId> prompt;
   std::vector<PictureInput> pictures = {};  // in the order of the prompt
+  std::optional<PooledFields> pooled = {};  // set: nothing is generated
   SamplingParams sampling;
   Constraint constraint;                      // on the output; end tokens come exactly where it is complete
   std::shared_ptr<grammar::Grammar> grammar;  // `constraint` compiled (Engine::compile); else submit() does it
@@ -88,6 +96,7 @@ struct ModelLimits {
   bool has_tokenizer = true;    // stop strings and patterns need one
   int max_output = 0;           // 0 = up to the context
   bool takes_pictures = false;  // it has a tower
+  bool pools = false;           // it gives vectors or scores, no tokens
 };
 
 // A checked request, constant from then on.

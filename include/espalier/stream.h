@@ -4,7 +4,7 @@
 // step. The engine publishes tokens, not text: TextStream (engine/stream/text_stream.h) turns them into text on the
 // reader's side.
 // Threads: take(), wait() by one reader; cancel() and stop() by anybody; the callback runs on the engine thread.
-// Order:   per choice: PromptLogprobs? Token* Finish, nothing after. Choices interleave.
+// Order:   per choice: PromptLogprobs? Token* Finish, nothing after; of what is pooled: Pooled? Finish. Choices interleave.
 #pragma once
 
 #include <chrono>
@@ -44,6 +44,12 @@ struct PromptLogprobsEvent {  // one a choice, before its first token; only when
   std::vector<Alternatives> alternatives;  // same positions
 };
 
+// What a text became, of a request that is pooled: one vector (or the scores of each label), or one of each row.
+struct PooledEvent {
+  int width = 0;              // of one
+  std::vector<float> values;  // [1 or rows][width], as the model's last product gives them
+};
+
 // Why a choice ended.
 enum class FinishReason { stop, length, abort, error };
 
@@ -77,7 +83,7 @@ struct FinishEvent {
   Timing timing;
 };
 
-using StreamEvent = std::variant<PromptLogprobsEvent, TokenEvent, FinishEvent>;
+using StreamEvent = std::variant<PromptLogprobsEvent, TokenEvent, PooledEvent, FinishEvent>;
 
 class StreamChannel;  // the engine's end
 

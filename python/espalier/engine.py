@@ -7,11 +7,11 @@ import json
 from typing import Any, AsyncIterator, Coroutine, Iterator, Literal, Optional, Sequence, Union, overload
 
 from espalier import _espalier
-from espalier.errors import ProgramError
+from espalier.errors import ProgramError, error_of_reply
 from espalier.flags import flags
 from espalier.http_calls import events_of, read_reply
 from espalier.lang.backend.base_backend import BaseBackend
-from espalier.runtime import ServerTokenizer, no_embeddings
+from espalier.runtime import ServerTokenizer, told
 from espalier.waiting import ready
 
 Reply = Any  # {"text", "output_ids", "meta_info"}, or a list of such
@@ -65,6 +65,25 @@ class _Call:
         if not self._native.whole:
             raise ProgramError("the engine was shut down before it had answered", "cancelled")
         return read_reply(self._native.status, self._native.body())
+
+
+class _PooledCall:
+    """A call for vectors or scores."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    def wait_for(self) -> Any:
+        try:
+            return self._call.wait()
+        except ProgramError as refusal:
+            raise told(refusal) from refusal
+
+    async def wait_for_async(self) -> Any:
+        try:
+            return await self._call.wait_async()
+        except ProgramError as refusal:
+            raise told(refusal) from refusal
 
 
 class _Routes:
@@ -262,22 +281,66 @@ class Engine:
             body.pop("stream", None)
         return self._routes.begin("POST", "/generate", body)
 
-    def encode(self, prompt: Prompt, **_: Any) -> Reply:
-        """Embeddings.
+    def encode(self, prompt: Optional[Any] = None, input_ids: Optional[Any] = None, **fields: Any) -> Reply:
+        """Vectors of texts, or the scores of a classifier.
+
+        Args:
+            prompt: a text, a list of texts, or for a model that reads pairs a list of ``[first, second]``.
+            input_ids: token ids instead, or a list of such.
+            fields: further ones of ``/encode``: ``dimensions``, ``prompt_name``, ``normalize``, ``truncate``, ...
+
+        Returns:
+            ``{"embedding", "meta_info"}``, or a list of them in order.
 
         Raises:
-            NotImplementedError: this build makes none.
+            NotImplementedError: the model generates text (``is_embedding=True`` makes an embedding model of it).
         """
-        try:
-            return self._routes.json("POST", "/encode", {"text": prompt})
-        except ProgramError as refusal:
-            if refusal.kind == "not_found":
-                raise no_embeddings() from refusal
-            raise
+        return self._pooled("/encode", {**self._texts(prompt, input_ids), **fields}).wait_for()
 
-    async def async_encode(self, prompt: Prompt, **_: Any) -> Reply:
+    async def async_encode(self, prompt: Optional[Any] = None, input_ids: Optional[Any] = None, **fields: Any) -> Reply:
         """:meth:`encode` for an event loop."""
-        return self.encode(prompt)
+        return await self._pooled("/encode", {**self._texts(prompt, input_ids), **fields}).wait_for_async()
+
+    def embed(self, texts: Prompt, dimensions: Optional[int] = None, **fields: Any) -> list[list[float]]:
+        """The vectors of texts, in order; of one text a list of one.
+
+        Args:
+            texts: a text or a list of texts.
+            dimensions: only the first so many values of each vector (Matryoshka).
+            fields: further ones of ``/v1/embeddings``: ``prompt_name``, ``input_type``, ``normalize``, ``truncate``, ...
+
+        Raises:
+            ProgramError: a text that cannot be embedded; the message names it.
+            NotImplementedError: the model generates text.
+        """
+        body = {"input": texts if isinstance(texts, str) else list(texts), **fields}
+        if dimensions is not None:
+            body["dimensions"] = dimensions
+        data = self._pooled("/v1/embeddings", body).wait_for()["data"]
+        for entry in data:
+            if "error" in entry:
+                raise error_of_reply(400, entry)
+        return [entry["embedding"] for entry in data]
+
+    def rerank(
+        self, query: str, documents: Sequence[str], top_n: Optional[int] = None, **fields: Any
+    ) -> list[dict[str, Any]]:
+        """Documents by how well they answer a query, best first: ``{"index", "relevance_score", "document"}`` of each.
+
+        A cross-encoder reads both, an embedding model compares their vectors, and a generating reranker is asked.
+        """
+        body: dict[str, Any] = {"query": query, "documents": list(documents), **fields}
+        if top_n is not None:
+            body["top_n"] = top_n
+        results: list[dict[str, Any]] = self._pooled("/v1/rerank", body).wait_for()["results"]
+        return results
+
+    @staticmethod
+    def _texts(prompt: Optional[Any], input_ids: Optional[Any]) -> dict[str, Any]:
+        return {"text": prompt} if input_ids is None else {"input_ids": input_ids}
+
+    def _pooled(self, path: str, body: dict[str, Any]) -> "_PooledCall":
+        return _PooledCall(self._routes.begin("POST", path, body))
 
     def flush_cache(self) -> bool:
         """Empties the prefix cache.

@@ -196,23 +196,17 @@ class Runtime:
         """The reply of ``/encode`` as JSON text.
 
         Raises:
-            NotImplementedError: the server makes no embeddings (``--is-embedding``).
+            NotImplementedError: the model generates text (``--is-embedding`` makes an embedding model of it).
         """
         try:
             return json.dumps(self._server.json("POST", "/encode", {"text": prompt}))
         except ProgramError as refusal:
-            if refusal.kind == "not_found":
-                raise no_embeddings() from refusal
-            raise
+            raise told(refusal) from refusal
 
 
-def no_embeddings() -> UnsupportedError:
-    """Why ``encode`` does not work."""
-    return UnsupportedError(
-        "this build generates text and makes no embeddings; a server that was started with --is-embedding would be "
-        "needed",
-        "unsupported",
-    )
+def told(refusal: ProgramError) -> ProgramError:
+    """A refusal to embed by a model that generates text is a NotImplementedError."""
+    return UnsupportedError(refusal.message, "unsupported", refusal.field, refusal.code) if "--is-embedding" in str(refusal) else refusal
 
 
 class ServerTokenizer:

@@ -96,6 +96,7 @@ struct Engine::Impl {
   Result<> open(const Progress& progress);
   Result<> load(const Progress& progress, int context);  // in the team's turn
   Result<> allocate_states(const MemoryRoom& room);
+  PoolingPlan pooling_plan();
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
@@ -152,13 +153,19 @@ Result<> Engine::Impl::open(const Progress& progress) {
 }
 
 Result<> Engine::Impl::load(const Progress& progress, int context) {
-  ESP_TRY(chosen.longest_span, longest_span_of(files));
+  ESP_TRY(chosen.longest_span, longest_span_of(files, context));
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
   const CacheLayout layout{decoder->keeps().per_token, chosen.kv};
   info.packed_weights = std::move(loaded.packed_weights);
-  ESP_TRY(draft, load_draft(options, chosen, files, *team));
+  const bool pools = files.pooled.has_value(), whole_texts = decoder->sees_both_ways();
+  if (pools && chosen.drafts != DraftSource::none) {
+    log::warning("--speculative-algorithm is of no use to a model that generates no text");
+    chosen.drafts = DraftSource::none;
+  } else {
+    ESP_TRY(draft, load_draft(options, chosen, files, *team));
+  }
   const std::size_t beside = draft ? draft->bytes_per_token(layout) : 0;
   MemoryRoom room = memory_room();
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
@@ -194,7 +201,9 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.policy = chosen.policy;
   core_options.target_itl = options.target_itl_ms / 1000;
   core_options.fair_tenants = options.fair_tenants;
-  core_options.radix_cache = options.radix_cache;
+  core_options.radix_cache = options.radix_cache && !whole_texts;
+  core_options.whole_texts = whole_texts;
+  if (pools) core_options.pooling = pooling_plan();
   core_options.eviction = chosen.eviction;
   core_options.drafts = chosen.drafts;
   core_options.draft_limits = chosen.draft_limits;
@@ -229,6 +238,14 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   return success();
 }
 
+PoolingPlan Engine::Impl::pooling_plan() {
+  return {.how = files.config.spec.pooled->pooling,
+          .row_width = decoder->vocabulary(),
+          .width = decoder->pooled_width(),
+          .at_once = decoder->max_rows(),
+          .finish = [this](std::span<const float* const> vectors) { return decoder->finish(vectors); }};
+}
+
 // Every running sequence needs a cell, and one more must be there for what they share.
 Result<> Engine::Impl::allocate_states(const MemoryRoom& room) {
   const std::size_t floats = decoder->keeps().state_floats, bytes = StatePool::stride_bytes(floats);
@@ -251,9 +268,12 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.architecture = files.config.class_name;
   info.quantisation = dominant_type(*files.weights);
   info.tokenizer_path = files.tokenizer_path;
-  info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0, tower != nullptr};
+  info.limits = {files.config.vocabulary, fits.context, fits.pool, files.tokenizer != nullptr, 0, tower != nullptr,
+                 files.pooled.has_value()};
   info.tower_path = tower ? files.tower_path : std::string();
   info.picture_settings = tower ? files.picture_settings : std::string();
+  info.pooled = files.pooled;
+  if (info.pooled) info.pooled->width = decoder->pooled_width();
   info.tower_bytes = tower ? static_cast<std::int64_t>(tower->weight_bytes) : 0;
   info.end_tokens = files.config.eos;
   for (TokenId id : files.defaults.eos)
@@ -343,6 +363,7 @@ void Engine::Impl::run() {
 }
 
 void Engine::Impl::open_disk_cache() {
+  if (decoder->sees_both_ways()) return;  // nothing of a text is of use to another
   if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
   copier = std::make_unique<KvCopier>(kv.tokens().layout(), kv.tokens().view(), *team,
                                       states.cells() > 0 ? &states : nullptr);

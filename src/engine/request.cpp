@@ -11,6 +11,31 @@
 namespace espalier {
 namespace {
 
+// Whether what the request wants is what the model gives.
+Result<> check_purpose(const RequestFields& fields, const ModelLimits& limits) {
+  if (fields.pooled.has_value() == limits.pools) return success();
+  return Error{Error::Kind::bad_request,
+               limits.pools ? "this model gives embeddings or scores and generates no text; ask for these, or serve a "
+                              "generating model (--task generate, where the checkpoint has a language model's head)"
+                            : "this model generates text; a server of an embedding model gives embeddings, and "
+                              "--is-embedding makes one of this checkpoint",
+               "model", "unsupported_parameter"};
+}
+
+Result<> check_pooled(const RequestFields& fields) {
+  if (!fields.pooled) return success();
+  const auto length = static_cast<int>(fields.prompt.size());
+  if (fields.pooled->leave_out < 0 || fields.pooled->leave_out >= length)
+    return bad_request("the text is empty behind its prompt", "input");
+  if (fields.pooled->second_part < -1 || fields.pooled->second_part > length)
+    return bad_request("the second part begins behind the end", "input");
+  if (fields.sampling.n != 1 || fields.constraint.kind != Constraint::Kind::none || fields.thinking ||
+      fields.logprobs.enabled || fields.logprobs.prompt_start >= 0)
+    return bad_request("a text that is pooled generates nothing: it takes no fields of generation", "input");
+  return success();
+}
+
+// A text that is continued leaves room for one token more.
 Result<> check_prompt(const std::vector<TokenId>& prompt, const ModelLimits& limits) {
   if (prompt.empty()) return bad_request("the prompt is empty; it needs at least one token", "input_ids");
   for (std::size_t i = 0; i < prompt.size(); ++i)
@@ -19,15 +44,16 @@ Result<> check_prompt(const std::vector<TokenId>& prompt, const ModelLimits& lim
                                      prompt[i], i, limits.vocabulary - 1),
                          "input_ids");
   const auto size = static_cast<std::int64_t>(prompt.size());
-  if (size > limits.context_length - 1)
+  const int further = limits.pools ? 0 : 1;
+  if (size > limits.context_length - further)
     return bad_request(fmt::format("the prompt has {} tokens, but the context of {} leaves room for {} at most", size,
-                                   limits.context_length, limits.context_length - 1),
+                                   limits.context_length, limits.context_length - further),
                        "input_ids", "context_length_exceeded");
-  if (size > limits.pool_tokens - 1)
+  if (size > limits.pool_tokens - further)
     return bad_request(
         fmt::format(
             "the prompt has {} tokens, but the token pool of {} leaves room for {} at most (--max-total-tokens)", size,
-            limits.pool_tokens, limits.pool_tokens - 1),
+            limits.pool_tokens, limits.pool_tokens - further),
         "input_ids", "context_length_exceeded");
   return success();
 }
@@ -106,7 +132,9 @@ Result<std::shared_ptr<const Stops>> compiled_stops(const SamplingParams& sampli
 }  // namespace
 
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
+  ESP_CHECK(check_purpose(fields, limits));
   ESP_CHECK(check_prompt(fields.prompt, limits));
+  ESP_CHECK(check_pooled(fields));
   ESP_CHECK(check_pictures(fields, limits));
   ESP_CHECK(fields.sampling.validate(limits.vocabulary));
   ESP_CHECK(check_logprobs(fields.logprobs, static_cast<int>(fields.prompt.size()), limits));
@@ -125,6 +153,7 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   const int prompt = static_cast<int>(fields.prompt.size());
   int room = std::min(limits.context_length, limits.pool_tokens) - prompt;
   if (limits.max_output > 0) room = std::min(room, limits.max_output);
+  if (fields.pooled) room = 0;
   request.max_new_tokens_ = std::min(sampling.max_new_tokens.value_or(room), room);
   request.seed_ = sampling.seed ? *sampling.seed : random_seed();
   if (fields.id.empty()) fields.id = fmt::format("{:016x}{:016x}", random_seed(), random_seed());

@@ -77,7 +77,8 @@ struct Batch {
   // A decoder's input 0 stands for embeddings, 1 .. for what is added behind layers 0 .. (ModelSpec::deep_inputs); a
   // tower's input 0 is its patches.
   std::span<const std::span<const float* const>> given = {};
-  const PictureRows* pictures = nullptr;  // of towers
+  const PictureRows* pictures = nullptr;     // of towers
+  std::span<const std::uint8_t> types = {};  // [rows] or empty: the part of a pair that each row's token is of; else 0
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 

@@ -56,10 +56,38 @@ struct Decoder::Impl {
     Running running_;
   };
 
+  // What stands behind the pooling, over the model's needs; nothing: vectors stay as they are.
+  class PooledProgram {
+   public:
+    static Result<std::unique_ptr<PooledProgram>> make(const Program& of_model, Loaded& loaded, int max_rows) {
+      auto pooled = std::make_unique<PooledProgram>();
+      pooled->program_ = of_model;
+      pooled->program_.ops = std::move(pooled->program_.pooled_ops);
+      pooled->program_.output = of_model.pooled_output;
+      pooled->program_.vocabulary = of_model.pooled_output.width;
+      ESP_CHECK(pooled->running_.lower(pooled->program_, loaded, max_rows));
+      return pooled;
+    }
+    int width() const { return program_.vocabulary; }
+    std::span<const float> run(std::span<const float* const> vectors) {
+      tokens_.assign(vectors.size(), 0);
+      Batch batch{tokens_, {}, {}, {}};
+      batch.given = {&vectors, 1};
+      return running_.forward(batch, {});
+    }
+
+   private:
+    Program program_;
+    Running running_;
+    std::vector<TokenId> tokens_;
+  };
+
   DecoderOptions options;
   Program program;
   Loaded loaded;
   Running running;
+  std::unique_ptr<PooledProgram> pooled;
+  std::vector<float> unfinished;        // vectors behind which nothing stands
   std::unique_ptr<DraftProgram> draft;  // null: the program has no layer that drafts
   std::shared_ptr<PanelFile> overflow;
 
@@ -69,6 +97,9 @@ struct Decoder::Impl {
   Result<> load(const Weights& weights, const Progress& progress) {
     ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
     ESP_CHECK(running.lower(program, loaded, options.max_rows));
+    if (!program.pooled_ops.empty()) {
+      ESP_TRY(pooled, PooledProgram::make(program, loaded, options.max_rows));
+    }
     if (program.draft_ops.empty()) return success();
     ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows));
     return success();
@@ -89,6 +120,9 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const ModelSpec& spec, const Weig
 
 const Program& Decoder::program() const {
   return impl_->program;
+}
+bool Decoder::sees_both_ways() const {
+  return program().both_ways;
 }
 std::string_view Decoder::isa() const {
   return impl_->loaded.with.cpu.isa;
@@ -116,6 +150,19 @@ std::vector<NamedMatrix> Decoder::matrices() const {
 
 std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
   return impl_->running.forward(batch, kv);
+}
+
+std::span<const float> Decoder::finish(std::span<const float* const> vectors) {
+  if (impl_->pooled) return impl_->pooled->run(vectors);
+  std::vector<float>& out = impl_->unfinished;
+  out.clear();
+  for (const float* vector : vectors) out.insert(out.end(), vector, vector + vocabulary());
+  return out;
+}
+
+int Decoder::pooled_width() const {
+  if (impl_->pooled) return impl_->pooled->width();
+  return program().output ? vocabulary() : 0;
 }
 
 void Decoder::logits_again(int row, int first, std::span<float> out) const {

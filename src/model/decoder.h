@@ -46,6 +46,11 @@ class Decoder final : public Model {
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;
+  // Of a model that pools (ModelSpec::pooled; its rows are vocabulary() wide): what stands behind the pooling, of such
+  // vectors, one row of pooled_width() each. Valid until the next call; at most max_rows() at once.
+  std::span<const float> finish(std::span<const float* const> vectors);
+  bool sees_both_ways() const;  // ModelSpec::both_ways
+  int pooled_width() const;     // 0: it gives logits
   // The layer that drafts, over the same pool: given a sequence's last token, whose position the model has not computed,
   // logits of the token behind it; then of the token behind that guess, and so on. It writes into the rows' slots what the
   // model will write there again. Null: the program has none (ModelSpec::drafts).

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/pooled_output.h"
 #include "model/program/op.h"
 #include "model/weights/names.h"
 
@@ -86,6 +87,12 @@ struct ModelSpec {
   // it brings is added.
   bool takes_given = false;
   int deep_inputs = 0;
+  bool both_ways = false;  // every row sees its whole text, which is computed at once; nothing is kept of it
+  int token_types = 0;     // rows of a learned table that is added to embeddings, by the part of a pair; 0: none
+  Pooling usual_pooling = Pooling::last;  // of a checkpoint that does not tell one
+  // What gives so many scores of a text; empty: one matrix (role cls.output) of its last row.
+  std::function<PooledOutput(int labels)> scores = {};
+  std::optional<PooledOutput> pooled;  // it gives this instead of logits
   // The token that such rows count as where `enter` looks tokens up; -1: their own.
   int given_counts_as = -1;
 };

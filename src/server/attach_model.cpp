@@ -19,6 +19,7 @@ Result<> make_one_token(Engine& engine) {
   RequestFields fields;
   fields.id = "warm-up";
   fields.prompt = {engine.model().bos >= 0 ? engine.model().bos : 0};
+  if (engine.model().limits.pools) fields.pooled.emplace();
   fields.sampling.temperature = 0;
   fields.sampling.max_new_tokens = 1;
   fields.sampling.ignore_eos = true;

@@ -79,10 +79,24 @@ def test_an_engine_is_as_a_server_answers(engine, runtime):
     assert ours["text"] == theirs["text"] and ours["output_ids"] == theirs["output_ids"]
 
 
-def test_embeddings_are_not_made_and_it_says_so(engine, runtime):
+def test_a_generating_model_makes_no_embeddings_and_says_so(engine, runtime):
     for one in (engine, runtime):
         with pytest.raises(NotImplementedError, match="--is-embedding"):
             one.encode("text")
+
+
+def test_an_embedding_engine_gives_vectors_and_ranks(model):
+    with sgl.Engine(**model, is_embedding=True) as one:
+        first, second = one.embed(["the quick brown fox", "another text"])
+        assert one.encode("the quick brown fox")["embedding"] == first != second
+        assert one.embed("the quick brown fox", dimensions=8)[0] == pytest.approx(
+            [x / sum(y * y for y in first[:8]) ** 0.5 for x in first[:8]], abs=1e-6)
+        ranked = one.rerank("the quick brown fox", ["another text", "the quick brown fox"], top_n=1)
+        assert ranked[0]["index"] == 1 and ranked[0]["relevance_score"] == pytest.approx(1, abs=1e-6)
+        with pytest.raises(ValueError, match="input\\[1\\]"):
+            one.embed(["a", " "])
+        with pytest.raises(ValueError, match="generates no text"):
+            one.generate("x", GREEDY)
 
 
 def test_an_engine_that_was_shut_down_refuses(model):

@@ -26,11 +26,29 @@ constexpr std::string_view kSmallFiles[] = {
     "special_tokens_map.json",
     "added_tokens.json",
     "vocab.json",
+    "vocab.txt",
+    "sentencepiece*",
     "merges.txt",
     "chat_template*",
     "preprocessor_config.json",
     "processor_config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    "sentence_bert_config.json",
 };
+
+// What sentence-transformers keeps beside the model, in folders of its own: 1_Pooling, 2_Dense.
+bool is_of_module(std::string_view path) {
+  const std::size_t digits = path.find_first_not_of("0123456789");
+  if (digits == 0 || digits == path.npos) return false;
+  const std::string_view rest = path.substr(digits);
+  for (const std::string_view module : {"_Pooling/", "_Dense/", "_Normalize/"})
+    if (rest.starts_with(module)) {
+      const std::string_view file = rest.substr(module.size());
+      return file == "config.json" || file == "model.safetensors";
+    }
+  return false;
+}
 
 bool matches(std::string_view pattern, std::string_view name) {
   if (!pattern.ends_with('*')) return pattern == name;
@@ -247,7 +265,7 @@ Result<HubChoice> choose_files(std::span<const HubFile> files, std::string_view 
                  {}};
   HubChoice choice;
   for (const HubFile& file : files)
-    if (is_small_file(file.path)) choice.files.push_back(file.path);
+    if (is_small_file(file.path) || is_of_module(file.path)) choice.files.push_back(file.path);
   if (sharded) {
     choice.index = kIndex;
     choice.files.emplace_back(kIndex);

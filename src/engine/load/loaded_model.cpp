@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <map>
 
+#include "base/json/json_fields.h"
 #include "base/log.h"
 #include "base/system/memory_room.h"
 #include "engine/engine_options.h"
+#include "engine/load/purpose.h"
 #include "engine/load/tower_file.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
 #include "tensor/file/gguf.h"
+#include "tensor/file/joined_files.h"
 #include "tensor/file/safetensors.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -46,6 +49,7 @@ Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFile
   ESP_TRY(GgufFile gguf, GgufFile::open(path));
   ESP_TRY(files.config, read_gguf_config(gguf));
   choose_draft_layer(options, files);
+  ESP_TRY(files.pooled, choose_purpose(options, std::nullopt, Json(), files.config));
   files.naming = Naming::gguf;
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_gguf(gguf.metadata(), path));
@@ -76,10 +80,7 @@ Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config
 }
 
 // A tower that is not known here is none: the text model is served alone.
-Result<> find_tower(const fs::path& folder, ModelFiles& files) {
-  constexpr std::size_t kMostConfig = 64 << 20;
-  ESP_TRY(const OpenFile file, open_beneath(folder, "config.json"));
-  ESP_TRY(const std::string text, read_text(file, kMostConfig));
+Result<> find_tower(const std::string& text, ModelFiles& files) {
   auto spec = read_tower_config(text);
   if (!spec.ok() && spec.error().kind != Error::Kind::unsupported) return spec.error();
   if (spec.ok())
@@ -89,10 +90,31 @@ Result<> find_tower(const fs::path& folder, ModelFiles& files) {
   return success();
 }
 
+// The checkpoint's tensors, with those of Dense layers in folders of their own.
+Result<std::unique_ptr<TensorFile>> open_tensors(const fs::path& folder,
+                                                 const std::optional<SentenceTransformer>& told) {
+  ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open_folder(folder));
+  auto own = std::make_unique<SafetensorsFile>(std::move(tensors));
+  if (!told || told->dense.empty()) return std::unique_ptr<TensorFile>(std::move(own));
+  std::vector<JoinedFiles::Part> parts;
+  parts.emplace_back("", std::move(own));
+  for (const SentenceTransformer::Dense& dense : told->dense) {
+    ESP_TRY(SafetensorsFile further, SafetensorsFile::open_folder(folder / dense.folder));
+    parts.emplace_back(dense.folder + "/", std::make_unique<SafetensorsFile>(std::move(further)));
+  }
+  return std::unique_ptr<TensorFile>(std::make_unique<JoinedFiles>(std::move(parts)));
+}
+
 Result<> open_folder(const fs::path& folder, const EngineOptions& options, ModelFiles& files) {
+  constexpr std::size_t kMostConfig = 64 << 20;
   ESP_TRY(files.config, load_hf_config(folder));
   choose_draft_layer(options, files);
-  if (!options.skip_tower) ESP_CHECK(find_tower(folder, files));
+  ESP_TRY(const OpenFile file, open_beneath(folder, "config.json"));
+  ESP_TRY(const std::string config, read_text(file, kMostConfig));
+  ESP_TRY(const Json config_json, parse_json(config));
+  ESP_TRY(const auto told, read_sentence_transformer(folder));
+  ESP_TRY(files.pooled, choose_purpose(options, told, config_json, files.config));
+  if (!options.skip_tower) ESP_CHECK(find_tower(config, files));
   ESP_TRY(files.defaults, load_generation_config(folder));
   if (!options.skip_tokenizer && options.tokenizer_path.empty()) {
     ESP_TRY(ModelText text, text_of_folder(folder));
@@ -103,8 +125,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
     ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type, files.tower ? &*files.tower : nullptr));
     return success();
   }
-  ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open_folder(folder));
-  files.weights = std::make_unique<SafetensorsFile>(std::move(tensors));
+  ESP_TRY(files.weights, open_tensors(folder, told));
   return success();
 }
 

@@ -29,6 +29,7 @@ struct ModelFiles {  // opened, nothing loaded yet
   bool tower_named = false;                   // by the caller, so that it must be usable
   GenerationDefaults defaults;
   std::shared_ptr<const Tokenizer> tokenizer;  // null: token ids only
+  std::optional<PooledInfo> pooled;            // none: it generates text; its width is not known yet
   std::string chat_template;                   // source; empty when there is none
   std::string tool_template;                   // the source for requests with tools; empty: the same
   std::string tokenizer_path;

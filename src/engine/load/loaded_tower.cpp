@@ -30,7 +30,8 @@ int most_rows_of(const TowerSpec& spec) {
 
 }  // namespace
 
-Result<int> longest_span_of(const ModelFiles& files) {
+Result<int> longest_span_of(const ModelFiles& files, int context) {
+  if (files.config.spec.both_ways) return context;
   if (!files.tower) return 0;
   ESP_TRY(const Program program, Builder::build(files.config.spec, nullptr));
   return sees_both_ways(program) ? kLongestSpan : 0;

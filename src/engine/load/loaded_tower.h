@@ -25,8 +25,8 @@ struct LoadedTower {
 };
 
 // Tokens that see one another are computed at once: so many a chunk may have beyond its length. 0: of a model where
-// nobody sees what follows.
-Result<int> longest_span_of(const ModelFiles& files);
+// nobody sees what follows. context: of all texts, which an encoder sees whole.
+Result<int> longest_span_of(const ModelFiles& files, int context);
 
 // Null: the model takes no pictures. `decoder`: of the text model.
 Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,

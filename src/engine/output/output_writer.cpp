@@ -1,6 +1,7 @@
 #include "engine/output/output_writer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace espalier {
 
@@ -58,6 +59,13 @@ bool OutputWriter::finish(Sequence& s, FinishReason reason, std::optional<TokenI
 bool OutputWriter::fail(Sequence& s, const Error& error, Events& events) {
   events.push_back(ends_.of(s, FinishReason::error, error));
   return true;
+}
+
+bool OutputWriter::give_pooled(Sequence& s, Events& events) {
+  if (!std::ranges::all_of(s.pooled.values, [](float value) { return std::isfinite(value); }))
+    return fail(s, internal_error("the model gave values that are no numbers"), events);
+  events.emplace_back(std::move(s.pooled));
+  return finish(s, FinishReason::stop, std::nullopt, events);
 }
 
 // ---- text that must come

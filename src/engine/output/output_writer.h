@@ -31,6 +31,8 @@ class OutputWriter {
   bool commit(Sequence& sequence, Outcome& outcome, Events& events);
   bool finish(Sequence& sequence, FinishReason reason, std::optional<TokenId> matched, Events& events);
   bool fail(Sequence& sequence, const Error& error, Events& events);
+  // What a text has become, and its end.
+  bool give_pooled(Sequence& sequence, Events& events);
 
   // Whether text that must come is appended at once. Where the log-probabilities of its tokens are wanted it is a draft.
   bool jumps(const Sequence& sequence) const;

@@ -10,6 +10,10 @@ void RowChoice::choose(StepPlan& plan) const {
   Room room{std::min(options_.max_running - in_batch, memory_.state_room()),
             std::min(memory_.room(), memory_.window_room())};
   for (const auto& [s, count] : plan.chunks) {
+    if (s->request->fields().pooled) {
+      add_pooled({s, count}, plan);
+      continue;
+    }
     const int logprobs_from = s->wants_prompt_logprobs() ? std::max(1, s->request->fields().logprobs.prompt_start) - 1
                                                          : std::numeric_limits<int>::max();
     const int end = s->computed + count;
@@ -20,6 +24,15 @@ void RowChoice::choose(StepPlan& plan) const {
     }
     if (end == s->prompt_tokens() && s->generated() == 0) add_other_choices(plan, *s, room);
   }
+}
+
+void RowChoice::add_pooled(const ScheduledChunk& chunk, StepPlan& plan) const {
+  const Sequence& s = *chunk.sequence;
+  const PooledFields& wanted = *s.request->fields().pooled;
+  const Pooling how = wanted.each ? Pooling::each : options_.pooling->how;
+  for (int position = s.computed; position < s.computed + chunk.count; ++position)
+    if (pools_row(how, position, s.known(), wanted.leave_out))
+      plan.rows.push_back({&s, position, &s, -1, nullptr, true});
 }
 
 // The other choices of a request whose prompt is done with this chunk take their first token from the same logits.

@@ -25,6 +25,7 @@ class RowChoice {
     int places, tokens;
   };
   WantedRow wanted(const Sequence& sequence, int position, const Sequence& computed_by) const;
+  void add_pooled(const ScheduledChunk& chunk, StepPlan& plan) const;
   void add_other_choices(StepPlan& plan, const Sequence& first, Room& room) const;
 
   const CoreOptions& options_;

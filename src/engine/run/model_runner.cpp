@@ -23,6 +23,8 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
   team_.run(static_cast<int>(outcomes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
     const WantedRow& row = plan.rows[at];
+    if (row.sequence->request->fields().pooled)
+      return void(outcomes[at].row = logits.subspan(static_cast<std::size_t>(logits_of_[at]) * vocabulary, vocabulary));
     if (logits_of_[at] < 0) return void(outcomes[at].token = row.forced);
     if (scanned_.takes(logits_of_[at])) return void(outcomes[at] = token_of(logits_of_[at], row));
     std::span<float> of_row = logits.subspan(static_cast<std::size_t>(logits_of_[at]) * vocabulary, vocabulary);
@@ -45,6 +47,8 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
     const int row_begin = batch_.add(*s, s->held, s->computed, count);
     batch_.set_rope_length(s->rope_length);
     if (s->pictures) batch_.add_pictures(*s, count, inputs_);
+    if (s->whole) batch_.see_both_ways();
+    if (s->request->fields().pooled) batch_.add_types(*s);
     if (states_ != nullptr) add_states(*s);
     for (; wanted < plan.rows.size() && plan.rows[wanted].computed_by == s; ++wanted) {
       const WantedRow& row = plan.rows[wanted];
@@ -86,8 +90,8 @@ bool ModelRunner::needs_logits(const WantedRow& row) const {
 bool ModelRunner::is_only_scanned(const WantedRow& row) const {
   const Sequence& s = *row.sequence;
   const int index = row.position + 1 - s.prompt_tokens();
-  return index >= 0 && row.forced < 0 && row.mask == nullptr && row.may_end && !s.request->fields().logprobs.enabled &&
-         chooses_plainly(s, index, end_tokens_, model_.vocabulary());
+  return index >= 0 && row.forced < 0 && !s.request->fields().pooled && row.mask == nullptr && row.may_end &&
+         !s.request->fields().logprobs.enabled && chooses_plainly(s, index, end_tokens_, model_.vocabulary());
 }
 
 Outcome ModelRunner::token_of(int logit_row, const WantedRow& row) {

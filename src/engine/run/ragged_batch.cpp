@@ -19,6 +19,7 @@ void RaggedBatch::clear() {
   marks_.clear();
   mark_ends_.clear();
   logit_rows_.clear();
+  types_.clear();
   for (auto& rows : pictures_.given) rows.clear();
   pictures_.axes.clear();
   pictures_.span_first.clear();
@@ -90,6 +91,22 @@ void RaggedBatch::join_spans(const Sequence& s, int count, RaggedPictures::Part&
   part.spans = static_cast<std::size_t>(count);
 }
 
+void RaggedBatch::see_both_ways() {
+  const auto rows = static_cast<std::size_t>(sequences_.back().rows);
+  const RaggedPictures::Part part{sequences_.size() - 1, pictures_.axes.size(), 0, pictures_.span_first.size(), rows};
+  pictures_.span_first.insert(pictures_.span_first.end(), rows, 0);
+  pictures_.span_last.insert(pictures_.span_last.end(), rows, static_cast<std::int32_t>(rows) - 1);
+  pictures_.parts.push_back(part);
+}
+
+void RaggedBatch::add_types(const Sequence& s) {
+  const int second = s.request->fields().pooled->second_part, begin = std::max(second, s.computed);
+  const BatchSequence& at = sequences_.back();
+  if (second < 0 || begin >= s.computed + at.rows) return;
+  types_.resize(static_cast<std::size_t>(at.row_begin + begin - s.computed), 0);
+  types_.resize(static_cast<std::size_t>(at.row_begin + at.rows), 1);
+}
+
 void RaggedBatch::finish_pictures(Batch& batch) {
   for (const RaggedPictures::Part& part : pictures_.parts) {
     BatchSequence& s = sequences_[part.sequence];
@@ -123,6 +140,10 @@ Batch RaggedBatch::finish() {
     mark = mark_ends_[i];
   }
   Batch batch{tokens_, slots_, sequences_, logit_rows_, nullptr, window_slots_};
+  if (!types_.empty()) {
+    types_.resize(tokens_.size(), 0);
+    batch.types = types_;
+  }
   finish_pictures(batch);
   return batch;
 }

@@ -4,6 +4,7 @@
 // thread. What finish() gives points into here and holds until the next clear(), which keeps the memory.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "model/batch.h"
@@ -44,6 +45,8 @@ class RaggedBatch {
   // Of the sequence that was added last, which computes its next `count` tokens: rows of pictures among them, where they
   // stand, and who sees whom. inputs: rows that a picture brings for each of its tokens.
   void add_pictures(const Sequence& sequence, int count, int inputs);
+  void see_both_ways();                      // its rows see all of them
+  void add_types(const Sequence& sequence);  // which part of a pair its tokens are of
   void set_axis_shift(std::int64_t shift) { sequences_.back().axis_shift = shift; }
   void set_rope_length(std::int64_t length) { sequences_.back().rope_length = length; }
   // Which row of the logits it will be. Requires: rows ascend; one asked for again at once is still computed once.
@@ -62,6 +65,7 @@ class RaggedBatch {
   std::vector<StateMark> marks_;
   std::vector<std::size_t> run_ends_, window_run_ends_, mark_ends_;  // [sequences]
   std::vector<int> logit_rows_;
+  std::vector<std::uint8_t> types_;  // rows behind the last second part are missing
   RaggedPictures pictures_;
 };
 

@@ -16,6 +16,7 @@ Match PrefixReuse::find(const Sequence& s) {
 
 void PrefixReuse::begin(Sequence& s, Match match) {
   s.computed = match.length;
+  s.rows.clear();
   s.read_again = 0;
   s.extents_left = 0;
   memory_.states().begin(s, match);

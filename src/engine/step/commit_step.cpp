@@ -60,6 +60,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   Sequence& s = *chunk.sequence;
   if (s.broken) return output_.fail(s, *s.broken, events);
   const bool of_prompt = s.computed < s.prompt_tokens();
+  if (s.request->fields().pooled) outcomes = {}, rows = {};  // the pooler has taken them
   const std::size_t of_logprobs = commit_prompt_logprobs(chunk, outcomes, rows, events);
   const std::vector<TokenId> draft = std::exchange(s.draft, {});
   auto [tokens, accepted, late, finished] =
@@ -82,7 +83,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   memory_.states().leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt
     s.last_token = s.first_token = now_();
-    finished = output_.finish(s, FinishReason::length, std::nullopt, events);
+    finished = s.request->fields().pooled ? output_.give_pooled(s, events)
+                                          : output_.finish(s, FinishReason::length, std::nullopt, events);
   }
   const bool prompt_done = s.computed + s.read_again + again >= s.prompt_tokens();
   return finished || (prompt_done && output_.jump(s, events));

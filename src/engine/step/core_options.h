@@ -2,12 +2,14 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "cache/slots/window_slots.h"
 #include "cache/tree/eviction.h"
 #include "engine/draft/drafts.h"
 #include "engine/memory/compaction.h"
+#include "engine/pooled/pooling_plan.h"
 #include "engine/run/rope_lengths.h"
 #include "engine/schedule/scheduler.h"
 #include "espalier/types.h"
@@ -36,6 +38,8 @@ struct CoreOptions {
   bool jump_forward = true;              // text that a constraint forces is appended at once
   int state_cells = 0;  // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;
+  std::optional<PoolingPlan> pooling = {};  // of a model that gives vectors or scores
+  bool whole_texts = false;                 // rows see their whole text
   int window_slots = 0;    // of a model that reads some layers through a window; 0 = all lies in one space
   WindowRule window = {};  // what a row reads of these layers
 };

@@ -26,6 +26,7 @@ EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, Engin
       admission_(options_, sequences_, memory_, reuse_, retraction_),
       draft_plan_(options_, memory_, drafts_, output_, metrics),
       rows_(options_, sequences_, memory_, demand_, metrics),
+      pooler_(options_.pooling),
       compaction_(options_.compaction, memory_.tree(), memory_.slots(), runner, metrics),
       meter_(metrics, drafts_, now_) {}
 
@@ -77,6 +78,8 @@ std::unique_ptr<Sequence> EngineCore::new_choice(const Arrival& arrival, int cho
         fields.grammar, thinks ? ThinkingSection(*fields.thinking, *options_.tokenizer) : ThinkingSection());
     if (auto begun = sequence->text.begin(); !begun.ok()) sequence->broken = begun.error();
   }
+  if (fields.pooled) sequence->unpooled = pooler_.first_row(*sequence);
+  sequence->whole = options_.whole_texts;
   if (arrival.request->sampling().penalises()) sequence->counts.add_prompt(arrival.request->prompt());
   return sequence;
 }
@@ -94,6 +97,7 @@ bool EngineCore::step() {
   meter_.running();
   rows_.start_masks(next);
   std::vector<Outcome> outcomes = runner_.run(next);
+  pooler_.take(next, outcomes);
   meter_.ran();
   commit(next, std::move(outcomes));
   demand_.step();

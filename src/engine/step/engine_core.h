@@ -14,6 +14,7 @@
 #include "engine/draft/layer_guesser.h"
 #include "engine/memory/compaction.h"
 #include "engine/output/row_choice.h"
+#include "engine/pooled/pooler.h"
 #include "engine/schedule/admission.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/inbox.h"
@@ -101,6 +102,7 @@ class EngineCore {
   Admission admission_;
   DraftPlan draft_plan_;
   RowChoice rows_;
+  Pooler pooler_;
   Compaction compaction_;
   StepMeter meter_;
   CacheEventSink cache_events_;

@@ -20,6 +20,7 @@
 #include "engine/memory/held_tokens.h"
 #include "engine/memory/sequence_states.h"
 #include "engine/pictures/sequence_pictures.h"
+#include "engine/pooled/row_fold.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/stream/stream_channel.h"
@@ -57,6 +58,11 @@ struct Sequence {
   DiskMemory on_disk;
   PeekMemory peeked;  // while waiting
 
+  RowFold rows;        // of one that is pooled, so far
+  PooledEvent pooled;  // what it became
+  int unpooled = 0;    // so many first rows are not wanted
+  bool whole = false;  // its rows see all of it, so that it is computed at once
+
   TokenCounts counts;
   PromptLogprobsEvent prompt_logprobs;
   bool prompt_logprobs_sent = false;
@@ -91,6 +97,7 @@ struct Sequence {
   // token whose successor's log-probability is wanted.
   int match_limit() const {
     const int all = known() - 1;
+    if (request->fields().pooled) return std::min(all, unpooled);
     if (!wants_prompt_logprobs()) return all;
     const int start = request->fields().logprobs.prompt_start;
     return std::min(all, start > 1 ? start - 1 : 0);
@@ -101,6 +108,7 @@ struct Sequence {
   // Of so many tokens that its next chunk may have, how many it gets: as far as pictures are there, and none cut that
   // must not be, for which it may get more.
   int chunk_within(int most) const {
+    if (whole) return most > 0 ? to_compute() : 0;
     const int end = std::min(computed + most, pictures.ready_until(known()));
     return end <= computed ? 0 : pictures.chunk_end(computed, end) - computed;
   }

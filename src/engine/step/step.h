@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/constrain/row_mask.h"
@@ -54,8 +55,9 @@ struct Outcome {       // of a wanted row
   TokenId token = 0;   // the chosen one, or the prompt's next
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
-  bool late = false;           // its mask was not there in time: to be computed again
-  std::optional<Error> error;  // ends this sequence alone
+  std::span<const float> row = {};  // of a text that is pooled, until the next step: nothing else is there then
+  bool late = false;                // its mask was not there in time: to be computed again
+  std::optional<Error> error;       // ends this sequence alone
 };
 
 // Carries out plans: with a model, or in simulated time.

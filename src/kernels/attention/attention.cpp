@@ -283,7 +283,7 @@ AttentionTask AttentionPlan::task_of(const Tile& tile, const Call& call) const {
   task.row_count = tile.rows;
   task.q = call.rows.q;
   task.q_stride = call.rows.q_stride;
-  task.score = {shape_.scale, shape_.cap, shape_.slopes};
+  task.score = {shape_.scale, shape_.cap, shape_.slopes, shape_.bias};
   task.selection = call.rows.selection;
   task.entry_stride = shape_.entry_stride;
   task.sinks = call.rows.sinks;

@@ -32,6 +32,7 @@ struct AttentionShape {
   bool exact = false;             // float32 arithmetic also where stored types would allow shorter
   float cap = 0.0f;               // scores become cap * tanh(score / cap); 0: they stay
   const float* slopes = nullptr;  // [heads], ALiBi: slope * (key's position - query's position) is added; or null
+  DistanceBias bias = {};
   int entry_stride = 1;  // keys stand only at the last of so many positions (compressed entries): p % n == n - 1
   int group() const { return heads / kv_heads; }
   bool operator==(const AttentionShape&) const = default;

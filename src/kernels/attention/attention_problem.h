@@ -271,7 +271,9 @@ struct Problem {
     std::vector<float> out;
     for (int h = 0; h < shape.heads; ++h) {
       const int kv = h / shape.group();
-      plain::Scoring how{shape.scale, shape.cap, shape.slopes ? shape.slopes[h] : 0.0f, {}};
+      plain::Scoring how{shape.scale, shape.cap, shape.slopes ? shape.slopes[h] : 0.0f, {}, {}};
+      if (shape.bias.values != nullptr)
+        how.bias = {shape.bias.values + h * shape.bias.width(), static_cast<std::size_t>(2 * shape.bias.reach + 1)};
       if (!sinks.empty()) how.sink = sinks[static_cast<std::size_t>(h)];
       const std::span q(&s.q[elements(std::int64_t{position} * shape.heads + h, shape.key_dim)],
                         static_cast<std::size_t>(shape.key_dim));

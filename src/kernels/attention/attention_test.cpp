@@ -167,6 +167,21 @@ TEST_P(EachAttention, ScoresAreCappedAndPayForDistance) {
     }
 }
 
+TEST_P(EachAttention, ABiasByDistanceIsAddedAndGoesOnBeyondItsReach) {
+  constexpr int kReach = 48, kWidth = 2 * kReach + 16;
+  std::vector<float> table;
+  for (int h = 0; h < 4; ++h)
+    for (int d = -kReach; d < kReach + 16; ++d)
+      table.push_back(std::sin(0.3f * static_cast<float>(std::clamp(d, 16 - kReach, kReach) * (h + 1))));
+  AttentionShape shape = square(4, 2, 48, 0.4f);
+  shape.bias = {table.data(), kReach};
+  ASSERT_EQ(shape.bias.width(), kWidth);
+  Problem problem(rng, shape, type, {300, 140, 1});
+  problem.fill(cpu);
+  problem.expect_plain(cpu, 2, {3, 10, 1}, testing::bound_of(shape, type, 4e-6));
+  problem.expect_same_bits(cpu, {1, 30});
+}
+
 TEST_P(EachAttention, ManyQueryHeadsOverOneKeyTakeTurnsWithTheSameBits) {
   AttentionShape shape = square(71, 1, 160, 0.08f);
   Problem problem(rng, shape, type, {1500, 40});

@@ -2,6 +2,7 @@
 // judges of the fast ones in tests and benchmarks.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -18,8 +19,10 @@ namespace espalier::plain {
 // What becomes of a product of query and key.
 struct Scoring {
   float scale = 1.0f;
-  float cap = 0.0f;           // 0: none
-  float slope = 0.0f;         // times the distance of the key's position from the query's
+  float cap = 0.0f;    // 0: none
+  float slope = 0.0f;  // times the distance of the key's position from the query's
+  std::span<const float> bias =
+      {};                     // of the key's position less the query's, the middle for none; ends go on as they are
   std::optional<float> sink;  // a logit that joins the denominator
 };
 
@@ -42,6 +45,11 @@ inline std::vector<float> attention(std::span<const float> q, std::span<const fl
     score[p] = dot(q, keys.subspan(p * q.size(), q.size())) * static_cast<double>(how.scale);
     if (how.cap != 0.0f) score[p] = cap * std::tanh(score[p] / cap);
     score[p] += static_cast<double>(how.slope) * static_cast<double>(static_cast<std::int64_t>(p) - position);
+    if (!how.bias.empty()) {
+      const std::int64_t reach = std::ssize(how.bias) / 2;
+      const std::int64_t distance = std::clamp(static_cast<std::int64_t>(p) - position, -reach, reach);
+      score[p] += static_cast<double>(how.bias[static_cast<std::size_t>(distance + reach)]);
+    }
     top = std::max(top, score[p]);
   }
   std::vector<float> result(value_dim);

@@ -51,12 +51,23 @@ struct AttentionSpan {
   std::int64_t position_end;
 };
 
+// What is added to scores by how far the key's position lies behind the query's: values[query head][distance + reach].
+// Distances from reach on are alike, and so are those up to -reach + 15: rows of the table reach from -reach to reach + 15.
+struct DistanceBias {
+  const float* values = nullptr;  // [query heads][2 * reach + 16], or null
+  int reach = 0;
+  int width() const { return 2 * reach + 16; }
+  bool operator==(const DistanceBias&) const = default;
+};
+
 // What becomes of a product of query and key before the softmax: times `scale`, then cap * tanh(score / cap) where cap
-// is not 0, then slopes[query head] * (key's position - query's position) added where there are slopes (ALiBi).
+// is not 0, then slopes[query head] * (key's position - query's position) added where there are slopes (ALiBi), and a
+// bias by distance where there is a table of them.
 struct ScoreRule {
   float scale;
   float cap = 0.0f;
   const float* slopes = nullptr;
+  DistanceBias bias = {};
 };
 
 // The queries of one tile (some rows x some query heads of one KV head) against a range of position blocks. The rows

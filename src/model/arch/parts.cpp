@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/activation.h"
+#include "model/program/builder.h"
 
 namespace espalier {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr FieldName kHeads{"num_attention_heads|n_head|n_heads|num_heads|attention_heads", "attention.head_count"};
 constexpr FieldName kKvHeads{"num_key_value_heads|num_kv_heads|num_attention_groups", "attention.head_count_kv"};
 constexpr FieldName kHeadDim{"head_dim|kv_channels", "attention.key_length"};
-constexpr FieldName kHidden{"hidden_size|n_embd|d_model", "embedding_length"};
+constexpr FieldName kHidden{"hidden_size|n_embd|d_model|dim", "embedding_length"};
 
 void check_heads(const Fields& f, int heads, int kv_heads, int head_dim) {
   if (kv_heads > heads || heads % kv_heads != 0)
@@ -167,6 +168,14 @@ DraftLayer& bring_draft_beside(ModelSpec& spec, Layer layer) {
                                         "mtp.layers.0.");
   draft.ends_apart = true;
   return draft;
+}
+
+PooledOutput scores_of(const ModelSpec& spec, int labels) {
+  if (spec.scores) return spec.scores(labels);
+  return {Pooling::last, [labels](Builder& b, Rows x) {
+            const bool bias = b.has("cls.output", ".bias");
+            return b.matmul(x, {b.matrix("cls.output", labels, x.width, bias)});
+          }};
 }
 
 // GGUF files tell by a flag for each layer, or by which of so many has no window.

@@ -50,6 +50,9 @@ DraftLayer& bring_draft_layer(ModelSpec& spec, Layer layer, std::vector<Names::E
 // The same with Qwen's HF names: all of it stands beside the model (mtp.fc, mtp.layers.0.).
 DraftLayer& bring_draft_beside(ModelSpec& spec, Layer layer);
 
+// What gives so many scores of a text.
+PooledOutput scores_of(const ModelSpec& spec, int labels);
+
 // Refuses config.json: of some families only GGUF files are known.
 void only_in_gguf(const Fields& f);
 

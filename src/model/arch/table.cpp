@@ -25,6 +25,7 @@ constexpr Architecture kTable[] = {
     {"bailing_moe_v2", "BailingMoeV2", "bailingmoe2", bailing_moe_v2},
     {"bamba", "Bamba", "", bamba},  // GGUF files of Bamba say "granitehybrid"
     {"beam", "Beam", "", beam},
+    {"bert", "Bert", "bert", bert},
     {"biogpt", "BioGpt", "", biogpt},
     {"bitnet", "BitNet|Bitnet", "bitnet", bitnet},
     {"bloom", "Bloom", "bloom", bloom},
@@ -45,6 +46,7 @@ constexpr Architecture kTable[] = {
     {"deepseek_v32", "DeepseekV32", "deepseek32", deepseek_v32},
     {"deepseek_v4", "DeepseekV4", "deepseek4", deepseek_v4},
     {"diffllama", "DiffLlama", "", diffllama},
+    {"distilbert", "DistilBert", "", distilbert},
     {"doge", "Doge", "", doge},
     {"dots1", "Dots1", "dots1", dots1},
     {"ernie4_5", "Ernie4_5|Ernie4_5_", "ernie4_5", ernie4_5},
@@ -59,7 +61,7 @@ constexpr Architecture kTable[] = {
     {"flint", "Flint", "", flint},
     {"gemma", "Gemma", "gemma", gemma},
     {"gemma2", "Gemma2", "gemma2", gemma2},
-    {"gemma3", "Gemma3", "gemma3", gemma3, "gemma3_text"},
+    {"gemma3", "Gemma3", "gemma3|gemma-embedding", gemma3, "gemma3_text"},
     {"gemma3n", "Gemma3n", "gemma3n", gemma3n, "gemma3n_text"},
     {"gemma4", "Gemma4", "gemma4", gemma4, "gemma4_text"},
     {"gemma4_unified", "Gemma4Unified", "", gemma4, "gemma4_unified_text"},
@@ -84,6 +86,7 @@ constexpr Architecture kTable[] = {
     {"granitemoe", "GraniteMoe|GraniteMoeShared", "granitemoe", granite_moe, "granitemoeshared"},
     {"granitemoehybrid", "GraniteMoeHybrid", "granitehybrid", granite_hybrid},
     {"granitemoe_swa", "GraniteMoeSWA", "", granite_moe_swa},
+    {"gte", "Gte|New", "", gte, "new"},
     {"helium", "Helium", "", helium},
     {"hrm_text", "HrmText", "hrm_text", hrm_text},
     {"hunyuan_v1_dense", "HunYuanDenseV1", "hunyuan-dense", hunyuan_dense},
@@ -126,12 +129,15 @@ constexpr Architecture kTable[] = {
     {"mistral", "Mistral", "", mistral},  // GGUF files of Mistral models say "llama"
     {"mistral4", "Mistral4", "mistral4", mistral4},
     {"mixtral", "Mixtral", "", mixtral},
+    {"modernbert", "ModernBert", "modern-bert", modernbert},
     {"modernbert-decoder", "ModernBertDecoder", "", modernbert_decoder},
     {"mpt", "MPT|Mpt", "mpt", mpt},
+    {"mpnet", "MPNet", "", mpnet},
     {"nanbeige", "Nanbeige", "nanbeige", nanbeige},
     {"nanochat", "NanoChat", "", nanochat},
     {"nemotron", "Nemotron", "nemotron", nemotron},
     {"nemotron_h", "NemotronH", "nemotron_h|nemotron_h_moe", nemotron_h},
+    {"nomic_bert", "NomicBert", "nomic-bert", nomic_bert},
     {"olmo", "Olmo", "olmo", olmo},
     {"olmo2", "Olmo2", "olmo2", olmo2},
     {"olmo3", "Olmo3", "", olmo3},
@@ -162,6 +168,7 @@ constexpr Architecture kTable[] = {
     {"qwen4_exp", "Qwen4Exp", "qwen4exp", qwen4_exp, "qwen4_exp_text"},
     {"recurrent_gemma", "RecurrentGemma", "", recurrent_gemma},
     {"refact", "", "refact", refact},
+    {"roberta", "Roberta|XLMRoberta|Camembert", "", roberta, "xlm-roberta|camembert"},  // GGUF files say "bert"
     {"rwkv6", "", "rwkv6", rwkv6},
     {"rwkv6qwen2", "", "rwkv6qwen2", rwkv6qwen2},
     {"rwkv7", "", "rwkv7", rwkv7},
@@ -181,8 +188,8 @@ constexpr Architecture kTable[] = {
     {"zaya", "Zaya", "", zaya},
 };
 
-constexpr std::string_view kEndings[] = {"ForCausalLM", "LMHeadModel", "Model", "ForSequenceClassification",
-                                         "ForConditionalGeneration"};
+constexpr std::string_view kEndings[] = {
+    "ForCausalLM", "LMHeadModel", "Model", "ForSequenceClassification", "ForMaskedLM", "ForConditionalGeneration"};
 
 bool lists(std::string_view list, std::string_view wanted) {
   while (!list.empty()) {

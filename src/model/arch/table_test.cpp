@@ -34,7 +34,7 @@ const char* const kSmall = R"({
   "time_step_rank": 4, "n_groups": 1, "ssm_state_size": 16, "mamba_n_groups": 1, "mamba_d_state": 16,
   "mamba_d_conv": 4, "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_ssm": 128, "mamba_num_heads": 4,
   "mamba_head_dim": 32, "hybrid_override_pattern": "M*-E", "linear_num_key_heads": 2, "linear_num_value_heads": 2,
-  "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4})";
+  "hidden_dim": 64, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4})";
 
 class EachArchitecture : public ::testing::TestWithParam<int> {};
 
@@ -58,7 +58,7 @@ TEST_P(EachArchitecture, BuildsAndComputesFiniteLogits) {
     ASSERT_TRUE(decoder.ok()) << row.name << ": " << decoder.error().message;
     testing::SmallPool pool((*decoder)->keeps(), KvType::f32, 128);
     const auto logits = testing::all_logits(**decoder, pool, tokens, 16);
-    ASSERT_EQ(logits.size(), tokens.size() * 96);
+    ASSERT_EQ(logits.size(), tokens.size() * static_cast<std::size_t>((*decoder)->vocabulary()));
     for (const float logit : logits) ASSERT_TRUE(std::isfinite(logit)) << row.name;
   }
 }

@@ -29,7 +29,7 @@ Result<> can_compute(const ModelConfig& c) {
         fmt::format("checkpoints quantised by {} are not supported yet; GGUF files and F32, F16, BF16 ones are",
                     c.quantisation),
         "quantization_config");
-  if (c.head != Head::language_model)
+  if (c.head != Head::language_model && !c.spec.pooled)
     return unsupported("the checkpoint has no language model head; it cannot generate text", "architectures");
   return success();
 }

@@ -27,7 +27,8 @@ struct ModelConfig {
   std::string architecture;  // of the table: "llama"
   std::string class_name;    // as config.json has it, or as HF would call it: "LlamaForCausalLM"
   Head head = Head::language_model;
-  int labels = 0;  // of a classification head
+  int labels = 0;                        // of a classification head
+  std::vector<std::string> label_names;  // as many, or none
 
   ModelSpec spec;
   int vocabulary = 0;

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "base/json/json.h"
+#include "model/arch/parts.h"
 #include "model/arch/table.h"
 #include "model/fields/rope.h"
+#include "model/program/builder.h"
 
 namespace espalier {
 namespace {
@@ -32,6 +34,7 @@ class Reader {
     made_.context_length = context_length_of(fields, made_.spec.longest);
     if (fields.problem()) return in_file(*fields.problem(), file_.name());
     made_.vocabulary = made_.spec.vocabulary;
+    choose_output(fields);
     ESP_CHECK(read_tokens());
     const Tensor* first = file_.find("blk.0.attn_q.weight");
     if (first == nullptr) first = file_.find("token_embd.weight");
@@ -130,6 +133,37 @@ class Reader {
       return bad(std::string(name),
                  fmt::format("{} is {}, but the vocabulary has {} tokens", name, *id, made_.vocabulary));
     return std::optional<TokenId>(static_cast<TokenId>(*id));
+  }
+
+  // What a model that is not there to generate gives: by its kind of pooling, or since it sees both ways.
+  void choose_output(const Fields& fields) {
+    constexpr FieldName kPooling{"", "pooling_type"};
+    constexpr std::int64_t kScores = 4;
+    constexpr Pooling kPoolings[] = {Pooling::each, Pooling::mean, Pooling::first, Pooling::last};
+    ModelSpec& spec = made_.spec;
+    const std::int64_t told = fields.integer_or(kPooling, -1, -1, kScores);
+    const Tensor* classes = file_.find("cls.output.weight");
+    if (told < 0 && !spec.both_ways) return;
+    const bool scores = told == kScores || (spec.both_ways && classes != nullptr);
+    made_.head = scores ? Head::classification : Head::none;
+    made_.class_name = made_.class_name.substr(0, made_.class_name.size() - std::string_view("ForCausalLM").size()) +
+                       (scores ? "ForSequenceClassification" : "Model");
+    if (scores) {
+      if (auto names = metadata_.get_strings(key("classifier.output_labels")); names.ok())
+        made_.label_names.assign(names->begin(), names->end());
+      made_.labels = classes == nullptr ? 1 : static_cast<int>(std::clamp<std::int64_t>(classes->rows(), 1, 1 << 16));
+      if (std::cmp_not_equal(made_.label_names.size(), made_.labels)) made_.label_names.clear();
+      spec.pooled = scores_of(spec, made_.labels);
+      return;
+    }
+    spec.pooled = PooledOutput{told < 0 ? spec.usual_pooling : kPoolings[told], dense_layers};
+  }
+
+  // EmbeddingGemma's, where the file has them.
+  static Rows dense_layers(Builder& b, Rows x) {
+    for (const char* const role : {"dense_2", "dense_3"})
+      if (b.has(role)) x = b.matmul(x, {b.matrix(role, b.outputs_of(role, x.width), x.width)});
+    return x;
   }
 
   Result<> read_tokens() {

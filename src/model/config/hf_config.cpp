@@ -55,6 +55,7 @@ Result<Named> architecture(const Json& root, const std::string& file) {
 
 Head head_of(std::string_view class_name) {
   if (class_name.ends_with("ForSequenceClassification")) return Head::classification;
+  if (class_name.ends_with("ForMaskedLM")) return Head::none;
   return class_name.ends_with("Model") && !class_name.ends_with("LMHeadModel") ? Head::none : Head::language_model;
 }
 
@@ -112,7 +113,22 @@ Result<> read_labels(const Json& root, ModelConfig& config) {
         fmt::format("id2label has {} labels, but 1..{} are possible", names->size(), ConfigLimits::labels), "id2label");
   }
   config.labels = static_cast<int>(count.value_or(names != nullptr ? static_cast<std::int64_t>(names->size()) : 2));
+  for (int i = 0; names != nullptr && i < config.labels; ++i) {
+    const Json* name = find_field(*names, std::to_string(i).c_str());
+    config.label_names.push_back(name != nullptr && name->is_string() ? name->get<std::string>()
+                                                                      : fmt::format("LABEL_{}", i));
+  }
   return success();
+}
+
+// What a checkpoint without a language model's head is there for.
+void choose_output(ModelConfig& config) {
+  ModelSpec& spec = config.spec;
+  if (spec.both_ways && config.head == Head::language_model) config.head = Head::none;
+  if (config.head == Head::none) spec.pooled = PooledOutput{spec.usual_pooling};
+  if (config.head == Head::classification) spec.pooled = scores_of(spec, config.labels);
+  if (spec.both_ways && spec.positions > 0)
+    config.context_length = std::min<std::int64_t>(config.context_length, spec.positions - spec.first_position);
 }
 
 // What a tower gives goes into the text model in place of embeddings, and behind some of its first layers.
@@ -140,6 +156,7 @@ Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
   ESP_CHECK(read_tokens(root, config));
   ESP_CHECK(read_storage(root, config));
   ESP_CHECK(read_labels(root, config));
+  choose_output(config);
   ESP_CHECK(check_tokens(config, file));
   return config;
 }

@@ -30,7 +30,8 @@ class Lowering {
     ESP_CHECK(check_fields());
     use_buffers();
     ESP_CHECK(out_.memory.allocate());
-    out_.logits = {reinterpret_cast<float*>(out_.memory.at(logits_)), program_.vocabulary};
+    out_.logits = program_.output ? place(program_.output)
+                                  : Place{reinterpret_cast<float*>(out_.memory.at(logits_)), program_.vocabulary};
     const RowParts parts{program_, loaded_.with.cpu, loaded_.tables, loaded_.ropes,
                          [this](const Rows& rows) { return place(rows); }};
     for (op_ = 0; op_ < static_cast<int>(program_.ops.size()); ++op_) {
@@ -70,11 +71,13 @@ class Lowering {
         first = std::min(first, first_of_stage(program_, i));
         last = std::max(last, last_of_stage(program_, i));
       });
+    if (program_.output) spans[static_cast<std::size_t>(program_.output.buffer)].second = ops;
     for (std::size_t b = 0; b < spans.size(); ++b)
       buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float), spans[b].first,
                                          behind_rows(std::max(spans[b].first, spans[b].second))));
     conversions_.place(out_.memory);
-    logits_ = out_.memory.use(static_cast<std::size_t>(std::max(1, program_.vocabulary)) * sizeof(float), 0, ops);
+    const int of_logits = program_.output ? 1 : std::max(1, program_.vocabulary);
+    logits_ = out_.memory.use(static_cast<std::size_t>(of_logits) * sizeof(float), 0, ops);
     scratch_.resize(static_cast<std::size_t>(ops));
     states_.assign(static_cast<std::size_t>(ops), -1);
     for (int i = 0; i < ops; ++i) {

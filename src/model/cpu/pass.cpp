@@ -65,7 +65,8 @@ const float* Pass::given(int input, int row) const {
   return batch_.given[of][static_cast<std::size_t>(row)];
 }
 
-std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, AttendOp::Around around) const {
+std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, AttendOp::Around around,
+                                                         const Visibility& visible) {
   std::span<const BatchSequence> all = sequences_;
   if (around == AttendOp::Around::window) all = batch_.pictures->windows;
   if (around == AttendOp::Around::merged) all = batch_.pictures->merged;
@@ -75,6 +76,14 @@ std::vector<AttentionSequence> Pass::attention_sequences(bool in_window_slots, A
         AttentionSequence{s.row_begin, s.rows, s.first_position, in_window_slots ? s.window_runs : s.runs});
     if (around == AttendOp::Around::none) continue;
     added.last = s.span_last;
+    if (around == AttendOp::Around::near && visible.rule == Visibility::Rule::window && !s.span_last.empty()) {
+      std::vector<std::int32_t>& last = near_last_.emplace_back();
+      for (int i = 0; i < s.rows; ++i)
+        last.push_back(static_cast<std::int32_t>(
+            std::min<std::int64_t>(s.span_last[static_cast<std::size_t>(i)], s.first_position + i + visible.size - 1)));
+      added.last = last;
+      continue;
+    }
     if (around != AttendOp::Around::span_ahead) added.from = s.span_first;
   }
   if (sliced_) cut_to(slice_, sequences);
@@ -112,8 +121,8 @@ AttentionPlan& Pass::plan(const AttentionShape& shape, FieldId of, AttendOp::Aro
   auto& plans = sliced_ ? slice_plans_ : plans_;
   for (Planned& known : plans)
     if (known.shape == shape && known.in_window_slots == in_windows && known.around == around) return known.plan;
-  plans.push_back(
-      {shape, in_windows, around, AttentionPlan(shape, attention_sequences(in_windows, around), with_.team.size())});
+  plans.push_back({shape, in_windows, around,
+                   AttentionPlan(shape, attention_sequences(in_windows, around, shape.visible), with_.team.size())});
   return plans.back().plan;
 }
 

@@ -39,6 +39,8 @@ class Pass {
   std::int64_t positions() const { return positions_end_; }                // one more than the largest
 
   TokenId token(int row) const { return tokens_[static_cast<std::size_t>(row)]; }
+  // The part of a pair that the row's token is of. Before rows were dropped.
+  int type(int row) const { return batch_.types.empty() ? 0 : batch_.types[static_cast<std::size_t>(row)]; }
   std::int64_t position(int row) const { return position_[static_cast<std::size_t>(row)]; }
   std::span<const std::int64_t> rope_lengths() const { return rope_length_; }
   std::int64_t rope_length(int row) const { return rope_length_[static_cast<std::size_t>(row)]; }
@@ -93,8 +95,10 @@ class Pass {
     AttentionPlan plan;
   };
   void take_axes();
-  std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around) const;
-  std::vector<Planned> plans_, slice_plans_;  // of all rows; of the slice at hand
+  std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around,
+                                                     const Visibility& visible = {});
+  std::vector<Planned> plans_, slice_plans_;          // of all rows; of the slice at hand
+  std::vector<std::vector<std::int32_t>> near_last_;  // that plans refer to
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;
 };

@@ -27,11 +27,13 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
   const std::size_t skip =
       static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
-    std::int64_t at = o.by == LookUpOp::By::token ? pass.token(row) : pass.position(row) + o.offset;
+    std::int64_t at = o.by == LookUpOp::By::token  ? pass.token(row)
+                      : o.by == LookUpOp::By::type ? pass.type(row)
+                                                   : pass.position(row) + o.offset;
     if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
     float* to = out.row(row);
     const std::int64_t last = table->rows() - 1;
-    const std::int64_t outside = o.by == LookUpOp::By::token ? 0 : last;
+    const std::int64_t outside = o.by == LookUpOp::By::position ? last : 0;
     const auto stored = table->row(at <= last ? at : outside).subspan(skip);
     if (!o.add) {
       decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});

@@ -38,6 +38,7 @@ Builder::Builder(const ModelSpec& spec, const Weights* weights)
       weights_(weights),
       naming_(weights != nullptr ? weights->naming() : Naming::hf) {
   program_.vocabulary = spec.vocabulary;
+  program_.both_ways = layers_share_fields_ = spec.both_ways;
   program_.hidden = spec.hidden;
   program_.layers = static_cast<int>(spec.layers.size());
   field_of_layer_.assign(spec.layers.size() + 1, -1);
@@ -317,9 +318,10 @@ void Builder::emit_all() {
   if (spec_.final_norm) x = norm(x, spec_.norm, "output_norm");
   if (spec_.draft && !spec_.draft->before_norm) hidden = x;
   if (embedding_width() != spec_.hidden) x = matmul(x, {matrix("project_out", embedding_width(), spec_.hidden)});
+  if (spec_.pooled) return give_rows(x);
   const MatrixId output = head_matrix();
   if (spec_.draft && spec_.drafts) draft(hidden, output);
-  emit(head(output, x));
+  emit(HeadOp{output, x, spec_.logit_scale, spec_.logit_cap});
   keep_wanted_rows();
 }
 
@@ -336,6 +338,12 @@ Rows Builder::embed() {
                   .out = x,
                   .by = LookUpOp::By::position,
                   .offset = spec_.first_position,
+                  .add = true});
+  const bool has_types = spec_.token_types > 0 && (!is_gguf() || has("token_types"));
+  if (const int types = outputs_of("token_types", spec_.token_types); has_types)
+    emit(LookUpOp{.table = table(name("token_types") + ".weight", {types, x.width}),
+                  .out = x,
+                  .by = LookUpOp::By::type,
                   .add = true});
   if (!spec_.embedding_norm.empty()) x = norm(x, spec_.norm, spec_.embedding_norm);
   return spec_.enter ? spec_.enter(*this, x) : x;
@@ -373,6 +381,8 @@ void Builder::keep_wanted_rows() {
       else
         widen(live, rows);
     });
+  const Rows& given = program_.output;
+  if (given && std::ranges::none_of(made, [&](const Rows& m) { return covers(m, given); })) widen(live, given);
   ops.insert(from, KeepRowsOp{std::move(live)});
 }
 

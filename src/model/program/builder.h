@@ -109,8 +109,8 @@ class Builder {
   void emit_tower(const TowerSpec& tower);
   Rows embed();
   void keep_wanted_rows();
+  void give_rows(Rows x);  // pooled_program.cpp
   MatrixId head_matrix();
-  HeadOp head(MatrixId matrix, Rows x) const { return {matrix, x, spec_.logit_scale, spec_.logit_cap}; }
   // draft_layer.cpp
   void draft(Rows hidden, MatrixId head);
   void name_draft(bool ends);

@@ -94,7 +94,7 @@ void Builder::draft(Rows hidden, MatrixId output) {
   const MatrixId guesses = draft_head(output);
   const Rows normed = draft_norm(x);
   store(spec_.draft->before_norm ? x : normed);
-  emit(head(guesses, normed));
+  emit(HeadOp{guesses, normed, spec_.logit_scale, spec_.logit_cap});
   names_ = &spec_.names;
   layer_ = -1;
 

@@ -38,7 +38,7 @@ using MaskId = int;    // of Program::masks; -1: none
 // out = row `token` (or `position + offset`) of the table, times `scale`; added to what is there if `add`. Tokens that
 // the table lacks have its first row, positions its last.
 struct LookUpOp {
-  enum class By : std::uint8_t { token, position };
+  enum class By : std::uint8_t { token, position, type };  // type: Batch::types
   TableId table;
   Rows out;
   By by = By::token;
@@ -304,14 +304,17 @@ struct AttendOp {
   Visibility visibility = {};
   VectorId sinks = -1;   // [heads]
   VectorId slopes = -1;  // [heads], ALiBi
-  float cap = 0.0f;      // of scores; 0: none
-  MaskId mask = -1;      // which positions each row may see at all
-  FieldId then = -1;     // the same softmax goes on over this field, from position 0 on, under then_mask
+  VectorId biases = -1;  // by distance; see kernels/cpu/attention_task.h: DistanceBias
+  int bias_reach = 0;
+  float cap = 0.0f;   // of scores; 0: none
+  MaskId mask = -1;   // which positions each row may see at all
+  FieldId then = -1;  // the same softmax goes on over this field, from position 0 on, under then_mask
   MaskId then_mask = -1;
   int then_every = 1;  // it has entries only at the last of so many positions
   // Whom a row sees beside those before it: nobody; its span (BatchSequence::span_first), all of it or only what the rule
-  // of visibility lets it see behind it (span_ahead); or instead of all of it the rows of its window alone (PictureRows::windows), or of its picture behind a merger (PictureRows::merged).
-  enum class Around : std::uint8_t { none, span, span_ahead, window, merged };
+  // of visibility lets it see behind it (span_ahead), or both what the rule lets it see before it and as far behind it (near);
+  // or instead of all of it the rows of its window alone (PictureRows::windows), or of its picture behind a merger (PictureRows::merged).
+  enum class Around : std::uint8_t { none, span, span_ahead, near, window, merged };
   Around around = Around::none;
 };
 

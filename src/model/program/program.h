@@ -23,8 +23,12 @@ struct Program {
   std::vector<int> buffers;                 // widths
   std::vector<RopeSpec> ropes;
   int masks = 0;
+  bool both_ways = false;  // rows see their whole text
   std::vector<Op> ops;
-  std::vector<Op> draft_ops;  // one more guess of the layer that drafts, over the same buffers and fields; empty: none
+  Rows output;                 // what ops give of the rows that are wanted, in place of logits; none: HeadOp's logits
+  std::vector<Op> pooled_ops;  // what stands behind the pooling, of vectors that the caller brings; empty: nothing
+  Rows pooled_output;          // what they give
+  std::vector<Op> draft_ops;   // one more guess of the layer that drafts, over the same buffers and fields; empty: none
   Keeps keeps;
 };
 

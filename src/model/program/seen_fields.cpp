@@ -16,6 +16,7 @@ std::vector<Visibility> seen_fields(const Program& program) {
   std::vector<std::optional<Visibility>> seen(program.keeps.per_token.size());
   const auto sees = [&](FieldId field, Visibility what) {
     if (field < 0) return;
+    if (program.both_ways) what = {};  // windows reach ahead too
     auto& known = seen[static_cast<std::size_t>(field)];
     known = known ? widest(*known, what) : what;
   };

@@ -13,6 +13,7 @@ constexpr std::pair<std::string_view, std::string_view> kHfNames[] = {
     {"token_embd", "model.embed_tokens"},
     {"output_norm", "model.norm"},
     {"output", "lm_head"},
+    {"cls.output", "score"},
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},

@@ -58,7 +58,26 @@ const Tensor* Weights::find(std::string_view name) const {
       if (first == "backbone.")
         if (const Tensor* found = file_.find("model." + std::string(rest))) return found;
     }
-  return naming_ == Naming::hf ? file_.find("model." + std::string(name)) : nullptr;
+  return naming_ == Naming::hf ? find_below(name) : nullptr;
+}
+
+// A model with something on top of it has its own tensors below its name.
+const Tensor* Weights::find_below(std::string_view name) const {
+  if (const Tensor* found = find_as_written(name)) return found;
+  for (const std::string_view model :
+       {"model.", "bert.", "roberta.", "mpnet.", "distilbert.", "new.", "nomic_bert."})
+    if (const Tensor* found = find_as_written(std::string(model).append(name))) return found;
+  return nullptr;
+}
+
+// Norms of the first BERTs have a gamma and a beta.
+const Tensor* Weights::find_as_written(std::string_view name) const {
+  if (const Tensor* found = file_.find(name)) return found;
+  constexpr std::pair<std::string_view, std::string_view> kOld[] = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                                                                    {".LayerNorm.bias", ".LayerNorm.beta"}};
+  for (const auto& [now, old] : kOld)
+    if (name.ends_with(now)) return file_.find(std::string(name.substr(0, name.size() - now.size())).append(old));
+  return nullptr;
 }
 
 Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) const {

@@ -44,6 +44,9 @@ class Weights {
   void forget(const Tensor& tensor) const { file_.forget(tensor); }
 
  private:
+  const Tensor* find_below(std::string_view name) const;
+  const Tensor* find_as_written(std::string_view name) const;
+
   const TensorFile& file_;
   Naming naming_;
   const PackedWeights* packed_;

@@ -1,6 +1,6 @@
 // Any bytes as the body of a route: typed fields or a refusal that names one, never anything else.
 // The first byte chooses the route: p is /v1/programs, r is /v1/responses, O and G Ollama's chat and generate, L and I llama.cpp's
-// completion and infill.
+// completion and infill, E bodies of texts that become vectors or scores.
 #include <cstdint>
 #include <cstdlib>
 
@@ -10,6 +10,7 @@
 #include "server/ollama/ollama_body.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
+#include "server/pooling/text_input.h"
 #include "server/programs/program_body.h"
 #include "server/responses/items.h"
 #include "server/responses/response_body.h"
@@ -40,6 +41,12 @@ bool judge_lettered(std::uint8_t letter, const Json& body, const ServerOptions& 
       judge(parse_llamacpp_completion(body, options, {}));
       (void)unknown_llamacpp_fields(body);
       return true;
+    case 'E': {
+      PooledBody pooled;
+      judge(read_fields<PooledBody>(body, pooled_rows(), pooled));
+      if (const Json* input = find_field(body, "input")) judge(read_texts(*input, "input", PairsIn::lists));
+      return true;
+    }
     case 'I':
       judge(parse_llamacpp_infill(body, options, {}));
       return true;

@@ -117,6 +117,11 @@ std::string parameters_text(const ModelInfo& info, const ServerOptions& options)
 }
 
 void write_capabilities(JsonWriter& json, const ServedModel& model, const ChatTemplate* chat_template) {
+  if (model.limits().pools) {
+    const bool is_embedding = model.info().pooled->kind == PooledInfo::Kind::embedding;
+    json.key("capabilities").open('[').value(is_embedding ? "embedding" : "rerank").close(']');
+    return;
+  }
   json.key("capabilities").open('[').value("completion");
   if (chat_template != nullptr && chat_template->mentions("tools")) json.value("tools");
   if (model.thinking_format != nullptr) json.value("thinking");
@@ -130,6 +135,7 @@ void write_model_info(JsonWriter& json, const ServedModel& model) {
   json.field("general.basename", model.name()).field("general.parameter_count", info.parameters);
   json.field(info.model_type + ".context_length", info.limits.context_length);
   json.field(info.model_type + ".vocab_size", info.limits.vocabulary);
+  if (info.pooled) json.field(info.model_type + ".embedding_length", info.pooled->width);
   if (info.bos >= 0) json.field("tokenizer.ggml.bos_token_id", info.bos);
   if (!info.end_tokens.empty()) json.field("tokenizer.ggml.eos_token_id", info.end_tokens.front());
   json.close('}');

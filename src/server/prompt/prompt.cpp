@@ -76,7 +76,8 @@ namespace {
 
 // Tokens that prompt and output may have together.
 std::size_t room_of(const ServedModel& model) {
-  return static_cast<std::size_t>(std::min(model.limits().context_length, model.limits().pool_tokens));
+  const std::size_t further = model.limits().pools ? 1 : 0;  // a text that is not continued may fill it
+  return static_cast<std::size_t>(std::min(model.limits().context_length, model.limits().pool_tokens)) + further;
 }
 
 Error too_long(std::size_t bytes, std::size_t least, std::size_t room, std::string_view field) {

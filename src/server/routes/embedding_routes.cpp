@@ -1,26 +1,51 @@
-// Embeddings in every dialect's words: refused while the model that is served generates text.
+// Vectors, scores and classes, in every dialect's words.
+#include "server/llamacpp/embedding.h"
+#include "server/native/encode.h"
+#include "server/ollama/embed.h"
+#include "server/openai/pooled_routes.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
 
 namespace espalier::server {
 namespace {
 
-Result<net::HttpResponse> refuse_embedding(Call& call) {
-  return bad_request(
-      "the model " + call.model->name() + " generates text and gives no embeddings; use a server of an embedding model",
-      "model", "unsupported_parameter");
+// vLLM's body has `input`, SGLang's `text` or `input_ids`.
+Result<> either_classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
+  return find_field(call.body, "input") != nullptr ? classify(call, http, responder)
+                                                   : encode_texts(call, http, responder);
 }
+
+struct PooledRoute {
+  const char* path;
+  Dialect dialect;
+  Result<> (*serve)(Call&, net::HttpRequest&, net::Responder&);
+};
 
 }  // namespace
 
 Result<> add_embedding_routes(net::Router& router, Service& service) {
-  constexpr std::pair<const char*, Dialect> kPaths[] = {{"/v1/embeddings", Dialect::openai},
-                                                        {"/embedding", Dialect::llamacpp},
-                                                        {"/embeddings", Dialect::llamacpp},
-                                                        {"/api/embed", Dialect::ollama},
-                                                        {"/api/embeddings", Dialect::ollama}};
-  for (const auto& [path, dialect] : kPaths)
-    ESP_CHECK(router.add(net::Method::post, path, answering_any(service, dialect, refuse_embedding)));
+  constexpr PooledRoute kPosts[] = {
+      {"/v1/embeddings", Dialect::openai, embeddings},
+      {"/v1/rerank", Dialect::openai, rerank},
+      {"/v2/rerank", Dialect::openai, rerank},
+      {"/rerank", Dialect::openai, rerank},
+      {"/v1/reranking", Dialect::openai, rerank},
+      {"/reranking", Dialect::openai, rerank},
+      {"/v1/score", Dialect::openai, score},
+      {"/score", Dialect::openai, score},
+      {"/v1/classify", Dialect::openai, classify},
+      {"/pooling", Dialect::openai, pooling},
+      {"/embedding", Dialect::llamacpp, llamacpp_embedding},
+      {"/embeddings", Dialect::llamacpp, llamacpp_embedding},
+      {"/api/embed", Dialect::ollama, ollama_embed},
+      {"/api/embeddings", Dialect::ollama, ollama_embeddings},
+  };
+  for (const PooledRoute& route : kPosts)
+    ESP_CHECK(router.add(net::Method::post, route.path, serving(service, route.dialect, route.serve)));
+  for (const net::Method method : {net::Method::post, net::Method::put}) {
+    ESP_CHECK(router.add(method, "/encode", serving(service, Dialect::native, encode_texts)));
+    ESP_CHECK(router.add(method, "/classify", serving(service, Dialect::native, either_classify)));
+  }
   return success();
 }
 

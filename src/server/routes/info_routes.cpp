@@ -12,6 +12,26 @@
 namespace espalier::server {
 namespace {
 
+// What a model that generates no text gives.
+void write_purpose(JsonWriter& json, const ModelInfo& info) {
+  if (!info.pooled) return;
+  const bool is_embedding = info.pooled->kind == PooledInfo::Kind::embedding;
+  json.field("task", is_embedding ? "embed" : "classify").field("pooling", info.pooled->pooling);
+  json.field(is_embedding ? "embedding_length" : "num_labels", info.pooled->width);
+  if (!info.pooled->prompts.empty()) {
+    json.key("prompts").open('{');
+    for (const auto& [name, text] : info.pooled->prompts) {
+      json.raw(json_text(Json(name)) + ":" + json_text(Json(text)));
+    }
+    json.close('}');
+  }
+  if (!info.pooled->labels.empty()) {
+    json.key("labels").open('[');
+    for (const std::string& label : info.pooled->labels) json.value(label);
+    json.close(']');
+  }
+}
+
 // Routers take a server for what owned_by says: "sglang" is whose routes we have.
 void write_card(JsonWriter& json, const Service& service, int place, const ModelEntry& entry, const std::string& name) {
   const auto model = service.models.look(place);
@@ -20,6 +40,7 @@ void write_card(JsonWriter& json, const Service& service, int place, const Model
   json.field("owned_by", "sglang").field("server", "espalier");
   json.field("root", model != nullptr ? model->info().path : entry.path).key("parent").null();
   if (model != nullptr) json.field("max_model_len", model->limits().context_length);
+  if (model != nullptr) write_purpose(json, model->info());
   json.field("state", to_string(entry.state)).field("size_bytes", entry.bytes).close('}');
 }
 
@@ -61,7 +82,7 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   json.open('{').field("server", "espalier").field("model_path", info.path);
   json.field("served_model_name", model.name())
       .field("tokenizer_path", tokenizer_place(info.tokenizer_path))
-      .field("is_generation", true);
+      .field("is_generation", !model.limits().pools);
   json.key("preferred_sampling_params").null();
   json.field("weight_version", service.options.weight_version)
       .field("load_format", model.engine->options().load_format);
@@ -75,7 +96,9 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   json.field("quantization", info.quantisation).field("parameters", info.parameters);
   json.field("vocab_size", info.limits.vocabulary).field("context_length", info.limits.context_length);
   json.key("eos_token_ids").values(std::span<const TokenId>(info.end_tokens)).field("bos_token_id", info.bos);
-  json.field("has_chat_template", !info.chat_template.empty()).close('}');
+  json.field("has_chat_template", !info.chat_template.empty());
+  write_purpose(json, info);
+  json.close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 

@@ -70,6 +70,9 @@ espalier_tokenizer* espalier_tokenizer_parse(espalier_slice json, espalier_slice
 void espalier_tokenizer_free(espalier_tokenizer* tokenizer);
 espalier_table espalier_tokenizer_table(const espalier_tokenizer* tokenizer);
 
+// tokenizer.json's post_processor, which says what stands around texts; "null" without one. Lives as long as the tokenizer.
+espalier_slice espalier_tokenizer_ends(const espalier_tokenizer* tokenizer);
+
 // How a text is encoded.
 struct espalier_encoding {
   bool add_special;    // the tokens around a text

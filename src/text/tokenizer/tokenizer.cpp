@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/system/memory_room.h"
+#include "text/tokenizer/pair_template.h"
 #include "text/tokenizer/tokenizer_impl.h"
 #include "text/utf8.h"
 
@@ -181,6 +182,26 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, EncodeOpti
   if (!espalier_tokenizer_encode(impl_->core.get(), slice(text), &encoding, ids.place(), error.place()))
     return bad_request("cannot be encoded: " + std::string(error.text()), "text");
   return ids.take();
+}
+
+Result<EncodedPair> Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                           EncodeOptions options) const {
+  const espalier_slice ends = espalier_tokenizer_ends(impl_->core.get());
+  ESP_TRY(const PairTemplate around, PairTemplate::parse({reinterpret_cast<const char*>(ends.data), ends.size}));
+  options.add_special = false;
+  EncodedPair made;
+  for (const PairTemplate::Piece& piece : around.pieces) {
+    const int at = static_cast<int>(made.ids.size());
+    std::vector<TokenId> ids = piece.tokens;
+    if (piece.kind != PairTemplate::Piece::Kind::tokens) {
+      const bool is_first = piece.kind == PairTemplate::Piece::Kind::first;
+      ESP_TRY(ids, encode(is_first ? first : second, options));
+      if (!is_first) made.second_begin = made.ids.size(), made.second = ids.size();
+    }
+    if (piece.type > 0 && made.second_part < 0) made.second_part = at;
+    made.ids.insert(made.ids.end(), ids.begin(), ids.end());
+  }
+  return made;
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {

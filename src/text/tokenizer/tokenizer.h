@@ -66,6 +66,13 @@ struct DecodeRules {
 // Names as tokenizer_config.json has them ("bos_token", ...), with the tokens' text: what chat templates may use.
 using SpecialTokens = std::vector<std::pair<std::string, std::string>>;
 
+// Two texts as one, for models that read pairs.
+struct EncodedPair {
+  std::vector<TokenId> ids;
+  int second_part = -1;                      // from there on tokens count as the second text's; -1: none does
+  std::size_t second_begin = 0, second = 0;  // where the second text's own tokens stand
+};
+
 // Text to token ids and back.
 class Tokenizer {
  public:
@@ -83,6 +90,9 @@ class Tokenizer {
   ~Tokenizer();
 
   Result<std::vector<TokenId>> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // Both texts with what stands around and between them. parse_special and own are of both.
+  Result<EncodedPair> encode_pair(std::string_view first, std::string_view second, EncodeOptions options = {}) const;
 
   // The same text as the library's: the ends of the text may lose a space, and bytes that make no character are U+FFFD.
   std::string decode(std::span<const TokenId> ids, const DecodeOptions& options = {}) const;

@@ -28,6 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (!is_utf8(stream.finish())) std::abort();
   }
+  if (const auto pair = tokenizer.encode_pair("ab", "the world"); pair.ok()) {
+    if (pair->second_begin + pair->second > pair->ids.size()) std::abort();
+    if (pair->second_part > static_cast<int>(pair->ids.size())) std::abort();
+  } else if (pair.error().message.empty()) {
+    std::abort();
+  }
   for (TokenId id = 0; id < tokenizer.size() && id < 1'000; ++id)
     if (tokenizer.contains(id) && !tokenizer.find(tokenizer.token_text(id))) std::abort();
   return 0;

@@ -129,9 +129,20 @@ Result<> write_post_processor(JsonText& json, const GgufVocabulary& v, UsualEnds
   json.raw(R"({"Sequence":{"id":"A","type_id":0}})");
   if (sep) json.raw(R"(,{"SpecialToken":{"id":"sep","type_id":0}})");
   if (eos) json.raw(R"(,{"SpecialToken":{"id":"eos","type_id":0}})");
-  json.raw(
-      "],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],\"special_"
-      "tokens\":{");
+  // Pairs as the families have them: BERT's second text has a type of its own, RoBERTa's stands behind two marks.
+  const char* const type = sep ? "1" : "0";
+  const auto end = [&](const char* of_type) {
+    const char* const mark = sep ? "sep" : "eos";
+    if (sep || eos) json.raw(fmt::format(R"(,{{"SpecialToken":{{"id":"{}","type_id":{}}}}})", mark, of_type));
+  };
+  json.raw("],\"pair\":[");
+  if (bos) json.raw(R"({"SpecialToken":{"id":"bos","type_id":0}},)");
+  json.raw(R"({"Sequence":{"id":"A","type_id":0}})");
+  end("0");
+  if (bos && eos && !sep) end("0");
+  json.raw(fmt::format(R"(,{{"Sequence":{{"id":"B","type_id":{}}}}})", type));
+  end(type);
+  json.raw("],\"special_tokens\":{");
   bool first = true;
   const auto entry = [&](const char* name, TokenId id) {
     json.next(first).string(name).raw(":{\"id\":").string(name).raw(",\"ids\":[").number(id).raw("],\"tokens\":[");

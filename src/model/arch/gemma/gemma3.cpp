@@ -12,7 +12,10 @@ ModelSpec gemma3(const Fields& f) {
   attention.head_norm = Attention::HeadNorm::each;
   attention.query_norm.one_plus = true;
   attention.around = AttendOp::Around::span;  // a picture's rows
-  const std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
+  std::int64_t window = f.integer_or({"sliding_window", "attention.sliding_window"}, 4096);
+  const bool both_ways =
+      f.flag_or({"use_bidirectional_attention"}, false) || f.path({"", "block_count"}).starts_with("gemma-embedding.");
+  if (both_ways && window > 0) window = window / 2 + 1;  // so many positions each way, its own among them
   const int every = std::max(1, f.count_or({"sliding_window_pattern|_sliding_window_pattern"}, 6));
   const bool both = f.at({"rope_parameters"}).has({"sliding_attention"});
   const RopeSpec full =
@@ -23,12 +26,15 @@ ModelSpec gemma3(const Fields& f) {
                                                                  {.low = 0, .above_low = true}),
                                             .scaled = false,
                                             .own_theta = true});
-  return gemma_decoder(f, [&](int layer) {
+  ModelSpec spec = gemma_decoder(f, [&](int layer) {
     const bool slides = layer_is(f, layer, "sliding_attention", (layer + 1) % every != 0);
     attention.visibility = Visibility::window(slides ? window : 0);
     attention.rope = slides ? local : full;
     return sandwich(attention, gemma_mlp(f));
   });
+  spec.both_ways = both_ways;
+  if (both_ways) spec.usual_pooling = Pooling::mean;
+  return spec;
 }
 
 }  // namespace espalier

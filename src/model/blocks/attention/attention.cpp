@@ -1,6 +1,8 @@
 #include "model/blocks/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 
 #include "model/blocks/channels/ranged_linear.h"
@@ -113,11 +115,35 @@ void Attention::prepare(Builder& b, Rows rows, int count, std::string_view norm_
 
 FieldId Attention::store(Builder& b, const Projected& p) const {
   if (reads_layer >= 0) return b.field_of_layer(reads_layer);
-  const std::int64_t read_back = visibility.rule == Visibility::Rule::all ? 0 : visibility.size;
+  const bool whole = visibility.rule == Visibility::Rule::all || b.spec().both_ways;
+  const std::int64_t read_back = whole ? 0 : visibility.size;
   const FieldId field = b.field({kv_heads, head_dim, values_dim(), false, read_back});
   b.emit(StoreOp{field, p.key, p.value});
   b.set_field_of_layer(field);
   return field;
+}
+
+int DistanceBuckets::of(int distance) const {
+  const int half = count / 2, exact = half / 2, far = std::abs(distance);
+  const int first = distance > 0 ? half : 0;
+  if (far < exact) return first + far;
+  // In float32, as the checkpoints' own code: bounds of buckets lie where its rounding puts them.
+  const float steps = std::log(static_cast<float>(far) / static_cast<float>(exact)) /
+                      static_cast<float>(std::log(static_cast<double>(farthest) / exact)) *
+                      static_cast<float>(half - exact);
+  return first + std::min(exact + static_cast<int>(steps), half - 1);
+}
+
+VectorId Attention::distance_biases(Builder& b) const {
+  b.read_tensors_of(Builder::whole_model);
+  const std::vector<float> learned = b.values(b.vector("attn_rel_b", {buckets->count, heads}));
+  b.read_tensors_of(-1);
+  const int reach = buckets->reach();
+  std::vector<float> table;
+  for (int h = 0; h < heads; ++h)
+    for (int d = -reach; d < reach + 16; ++d)
+      table.push_back(learned[static_cast<std::size_t>(buckets->of(d) * heads + h)]);
+  return b.constant(std::move(table));
 }
 
 Rows Attention::gated(Builder& b, Rows out, Rows x, Rows in_query) const {
@@ -153,12 +179,16 @@ Rows Attention::operator()(Builder& b, Rows x) const {
   AttendOp attend{.field = store(b, p), .queries = p.query, .out = b.buffer(heads * values_dim()), .heads = heads};
   attend.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   attend.visibility = visibility;
-  attend.around = around;
+  attend.around = b.spec().both_ways ? AttendOp::Around::near : around;
   if (indexer && (!b.is_gguf() || b.has("indexer.k_norm"))) attend.mask = (*indexer)(b, x, x);
   attend.cap = cap;
   if (sinks && (!b.is_gguf() || b.has("attn_sinks")))
     attend.sinks = b.vector("attn_sinks", {heads}, b.is_gguf() ? ".weight" : "");
   if (!slopes.empty()) attend.slopes = b.constant(slopes);
+  if (buckets) {
+    attend.biases = distance_biases(b);
+    attend.bias_reach = buckets->reach();
+  }
   b.emit(attend);
   Rows out = gated(b, attend.out, x, p.gate);
   if (out_norm) out = b.norm(out, b.spec().norm, "attn_sub_norm");

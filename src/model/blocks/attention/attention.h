@@ -22,6 +22,15 @@ namespace espalier {
 // (attn_gqkv; where a file lacks it they are apart).
 enum class FusedQkv { no, side_by_side, by_group, by_quarter, behind_gate };
 
+// Biases of scores by distance, out of a learned table [buckets][heads] that all layers share (role attn_rel_b): one half of
+// the buckets for keys before the query, one for those behind; distances up to half of it have one each, larger ones share
+// them by their logarithm. Source: T5 (arXiv 1910.10683), section 2.1.
+struct DistanceBuckets {
+  int count = 32, farthest = 128;
+  int reach() const { return farthest + 16; }
+  int of(int distance) const;  // key's position less the query's
+};
+
 // The block, with its switches.
 struct Attention {
   int heads = 0, kv_heads = 0, head_dim = 0;
@@ -53,6 +62,7 @@ struct Attention {
   AttendOp::Around around = AttendOp::Around::none;  // whom rows see beside those before them
   float cap = 0.0f;
   std::vector<float> slopes;  // ALiBi, of each head
+  std::optional<DistanceBuckets> buckets = {};
 
   enum class Gate { none, in_query, own, own_by_head };  // in_query: attn_q has [query | gate] of each head
   Gate gate = Gate::none;
@@ -88,6 +98,7 @@ struct Attention {
   VectorId gains(Builder& b, int count, std::string_view role) const;
   FieldId store(Builder& b, const Projected& p) const;
   Rows gated(Builder& b, Rows out, Rows x, Rows gate) const;
+  VectorId distance_biases(Builder& b) const;
 };
 
 }  // namespace espalier

@@ -42,7 +42,7 @@ Rows Mlp::inside(Builder& b, Rows x) const {
       return gates;
     }
     first.outputs = second.outputs = inner;
-    second.rows.first = inner;
+    (up_first ? first : second).rows.first = inner;
     return b.gated(x, first, second, how);
   }
   MatrixPart by = b.matrix(gate, inner, x.width, bias), value = b.matrix(up, inner, x.width, bias);
@@ -58,7 +58,7 @@ Rows Mlp::operator()(Builder& b, Rows x) const {
   Rows out = inside(b, x);
   if (inner_norm) out = b.norm(out, b.spec().norm, "ffn_sub_norm");
   if (ranged) return ranged_product(b, out, down, b.spec().hidden);
-  return b.matmul(out, {b.matrix(down, b.spec().hidden, inner, bias)});
+  return b.matmul(out, {b.matrix(down, b.spec().hidden, inner, bias || down_bias)});
 }
 
 }  // namespace espalier

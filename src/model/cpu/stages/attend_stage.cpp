@@ -19,6 +19,7 @@ AttentionShape shape_of(const AttendOp& op, const Program& program, FieldId id, 
   shape.cap = op.cap;
   shape.entry_stride = 1;
   if (op.slopes >= 0) shape.slopes = program.vectors[static_cast<std::size_t>(op.slopes)].data();
+  if (op.biases >= 0) shape.bias = {program.vectors[static_cast<std::size_t>(op.biases)].data(), op.bias_reach};
   return shape;
 }
 

@@ -39,13 +39,14 @@ pub struct Tokenizer {
     vocabulary: Vocabulary,
     plan: DecodePlan,
     longest: u32, // bytes of the longest token
+    ends: String, // tokenizer.json's post_processor
 }
 
 impl Tokenizer {
-    fn new(engine: Engine, vocabulary: Vocabulary, plan: DecodePlan) -> Tokenizer {
+    fn new(engine: Engine, vocabulary: Vocabulary, plan: DecodePlan, ends: String) -> Tokenizer {
         let bytes = |i| vocabulary.pieces.get(i).len().max(vocabulary.text.get(i).len());
         let longest = (0..vocabulary.len()).map(bytes).max().unwrap_or(0) as u32;
-        Tokenizer { engine, vocabulary, plan, longest }
+        Tokenizer { engine, vocabulary, plan, longest, ends }
     }
 
     /// `listed` are tokens that must be recognised in text whether or not the file lists them.
@@ -54,14 +55,16 @@ impl Tokenizer {
         let listed: Vec<AddedToken> = serde_json::from_slice(listed).map_err(|e| format!("listed tokens: {e}"))?;
         let mut document = serde_json::from_str::<Document>(text).ok();
         let missing = document.as_mut().map_or(Vec::new(), |d| d.add_missing(listed));
+        let written = document.as_ref().and_then(|d| d.post_processor).map(|raw| raw.get());
+        let ends = String::from(written.unwrap_or("null"));
         if let (false, Some(document)) = (options.library_only, &document) {
             if let Some(parts) = native::Native::from_document(document, options.literal_added)? {
-                return Ok(Tokenizer::new(Engine::Native(parts.native), parts.vocabulary, parts.plan));
+                return Ok(Tokenizer::new(Engine::Native(parts.native), parts.vocabulary, parts.plan, ends));
             }
         }
         let library = library::Library::parse(json, missing)?;
         let (vocabulary, plan) = library.vocabulary(document.as_ref(), options.literal_added)?;
-        Ok(Tokenizer::new(Engine::Library(library), vocabulary, plan))
+        Ok(Tokenizer::new(Engine::Library(library), vocabulary, plan, ends))
     }
 
     fn encode(&self, text: &[u8], how: &Encoding) -> Result<Vec<u32>, String> {
@@ -266,6 +269,14 @@ pub unsafe extern "C" fn espalier_tokenizer_table(tokenizer: *const Tokenizer) -
         most_input_bytes: all.most_input_bytes(),
         is_native: matches!(all.engine, Engine::Native(_)) as u32,
     }
+}
+
+/// # Safety
+/// See above.
+#[no_mangle]
+pub unsafe extern "C" fn espalier_tokenizer_ends(tokenizer: *const Tokenizer) -> Slice {
+    let ends = &(*tokenizer).ends;
+    Slice { data: ends.as_ptr(), size: ends.len() }
 }
 
 /// # Safety

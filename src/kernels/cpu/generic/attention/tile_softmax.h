@@ -96,7 +96,7 @@ struct TileSoftmax {
     Simd::F top[kN];
     for (int j = 0; j < kN; ++j) {
       float* row = scores[query + j];
-      if (t.score.cap != 0.0f || t.score.slopes) bend(query + j, row, vectors);
+      if (t.score.cap != 0.0f || t.score.slopes || t.score.bias.values) bend(query + j, row, vectors);
       hide(query + j, row, 16 * vectors);
       top[j] = Simd::load(row);
       for (int i = 1; i < vectors; ++i) top[j] = Simd::max(top[j], Simd::load(row + 16 * i));
@@ -118,12 +118,20 @@ struct TileSoftmax {
     alignas(64) static constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const float cap = t.score.cap * kLog2e;
     const float slope = t.score.slopes ? t.score.slopes[t.head_begin + query % t.heads] * kLog2e : 0.0f;
-    const auto distance = static_cast<float>(here->start - t.rows[query / t.heads].position);
+    const std::int64_t behind = here->start - t.rows[query / t.heads].position;
+    const auto distance = static_cast<float>(behind);
+    const DistanceBias& bias = t.score.bias;
+    const float* const biases = bias.values ? bias.values + (t.head_begin + query % t.heads) * bias.width() : nullptr;
     for (int i = 0; i < vectors; ++i) {
       Simd::F x = Simd::load(row + 16 * i);
       if (t.score.cap != 0.0f) x = Simd::mul(tanh(x), Simd::set1(cap));
       const Simd::F away = Simd::add(Simd::load(kLanes), Simd::set1(distance + static_cast<float>(16 * i)));
       if (t.score.slopes) x = Simd::fma(away, Simd::set1(slope), x);
+      if (biases) {
+        const std::int64_t at = behind + 16 * i;
+        const std::int64_t held = at < -bias.reach ? -bias.reach : at > bias.reach ? bias.reach : at;
+        x = Simd::fma(Simd::load(biases + held + bias.reach), Simd::set1(kLog2e), x);
+      }
       Simd::store(row + 16 * i, x);
     }
   }

@@ -1,0 +1,88 @@
+#include "engine/load/purpose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json/json_fields.h"
+
+namespace espalier {
+namespace {
+
+Result<> check_words(const EngineOptions& options) {
+  if (options.task != "auto" && options.task != "generate" && options.task != "embed")
+    return bad_request(fmt::format("--task is {}; auto, generate and embed are known", options.task), "task");
+  if (options.pooling != "auto" && !pooling_named(options.pooling))
+    return bad_request(
+        fmt::format("--pooling is {}; auto, last, first (cls), mean, max and none are known", options.pooling),
+        "pooling");
+  return success();
+}
+
+// By what sentence-transformers or the kind of problem says; one score is made a probability, several are shared out.
+PooledInfo::Scale scale_of(const Json& config, int labels) {
+  using Scale = PooledInfo::Scale;
+  std::string how;
+  if (config.is_object()) {
+    const Json* own = find_field(config, "sentence_transformers");
+    const Json* named = own != nullptr && own->is_object() ? find_field(*own, "activation_fn") : nullptr;
+    if (named == nullptr) named = find_field(config, "sbert_ce_default_activation_function");
+    if (named != nullptr && named->is_string()) how = named->get<std::string>();
+    const Json* problem = find_field(config, "problem_type");
+    if (how.empty() && problem != nullptr && *problem == "regression" && labels > 1) return Scale::none;
+    if (how.empty() && problem != nullptr && *problem == "multi_label_classification") return Scale::sigmoid;
+  }
+  if (how.ends_with("Identity")) return Scale::none;
+  if (how.ends_with("Sigmoid")) return Scale::sigmoid;
+  return labels == 1 ? Scale::sigmoid : Scale::softmax;
+}
+
+PooledInfo scores(const Json& config_json, const ModelConfig& config) {
+  PooledInfo info;
+  info.kind = PooledInfo::Kind::scores;
+  info.normalised = false;
+  info.labels = config.label_names;
+  info.scale = scale_of(config_json, config.labels);
+  return info;
+}
+
+}  // namespace
+
+Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
+                                                 const std::optional<SentenceTransformer>& told,
+                                                 const Json& config_json, ModelConfig& config) {
+  ESP_CHECK(check_words(options));
+  ModelSpec& spec = config.spec;
+  const bool generates = config.head == Head::language_model && !spec.both_ways;
+  if (options.task == "generate" && !generates)
+    return bad_request(
+        fmt::format("--task generate: {} has no language model's head, so that it generates no text; leave "
+                    "the flag out to serve what it gives",
+                    config.class_name),
+        "task");
+  if (options.task == "generate" || (options.task == "auto" && generates && !told)) {
+    spec.pooled.reset();
+    return std::optional<PooledInfo>();
+  }
+  PooledInfo info;
+  if (config.head == Head::classification) {
+    info = scores(config_json, config);
+  } else if (told) {
+    pool_as_told(*told, spec);
+    info.normalised = told->normalised;
+    info.prompts = told->prompts;
+    info.usual_prompt = told->usual_prompt;
+    info.pools_prompt = told->pools_prompt;
+    info.lower_case = told->lower_case;
+    if (told->longest) config.context_length = std::min<std::int64_t>(config.context_length, *told->longest);
+  } else if (!spec.pooled) {
+    spec.pooled = PooledOutput{spec.usual_pooling};
+  }
+  if (options.pooling != "auto") spec.pooled->pooling = *pooling_named(options.pooling);
+  spec.drafts = false;
+  info.pooling = name(spec.pooled->pooling);
+  info.has_pairs = spec.token_types > 1;
+  return std::optional(std::move(info));
+}
+
+}  // namespace espalier

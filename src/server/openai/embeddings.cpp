@@ -1,0 +1,123 @@
+// POST /v1/embeddings, and vLLM's /pooling and /v1/classify, whose bodies and answers are of the same kind.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/openai/body_fields.h"  // request_id
+#include "server/openai/pooled_reply.h"
+#include "server/openai/pooled_routes.h"
+#include "server/pooling/text_input.h"
+#include "server/pooling/vectors.h"
+
+namespace espalier::server {
+namespace {
+
+// What these bodies have beside the common fields.
+Result<PooledBody> read_body_of_texts(const Call& call) {
+  return read_pooled_body(call, {"input", "task", "messages", "add_generation_prompt", "continue_final_message",
+                                 "chat_template_kwargs", "tools"});
+}
+
+// The texts of `input`, or a conversation.
+Result<std::vector<PooledText>> texts_of(const Call& call, const PooledBody& body, PairsIn pairs) {
+  if (find_field(call.body, "messages") != nullptr) {
+    Json chat = Json::object();
+    for (const char* const name :
+         {"messages", "add_generation_prompt", "continue_final_message", "chat_template_kwargs", "tools"})
+      if (const Json* value = find_field(call.body, name)) chat[name] = *value;
+    std::vector<TextInput> one;
+    one.push_back({"messages", TextChat{std::move(chat)}});
+    return pooled_texts(call, body, std::move(one));
+  }
+  const Json* input = find_field(call.body, "input");
+  if (input == nullptr) return bad_request("input is missing; send a text or a list of texts", "input");
+  ESP_TRY(TextList list, read_texts(*input, "input", pairs));
+  return pooled_texts(call, body, std::move(list.texts));
+}
+
+// task of /pooling: what vLLM calls the things that a model can give.
+Result<> read_task(const Call& call, PooledBody& body) {
+  ESP_TRY(const auto task, find_string(call.body, "task"));
+  if (!task) return success();
+  for (const char* known : {"embed", "classify", "score", "encode", "plugin"})
+    if (*task == known) return success();
+  if (*task == "token_embed") {
+    body.each = true;
+    return success();
+  }
+  return bad_request(fmt::format("task is {}; embed, token_embed and classify are known", in_quotes(*task, 40)),
+                     "task");
+}
+
+std::string label_of(const PooledInfo& info, std::size_t label) {
+  return label < info.labels.size() ? info.labels[label] : fmt::format("LABEL_{}", label);
+}
+
+}  // namespace
+
+Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responder) {
+  ESP_TRY(const PooledInfo* info, need_embeddings(call));
+  ESP_TRY(const PooledBody body, read_body_of_texts(call));
+  ESP_TRY(const int width, body.width(*info));
+  PooledWork work;
+  ESP_TRY(work.texts, texts_of(call, body, PairsIn::none));
+  work.each_alone = true;
+  const bool several = info->pooling == "none";
+  PooledListReply reply{.model = call.model->name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
+  reply.fill = [body, info = *info, width, several](JsonWriter& json, PooledText& text) {
+    shape(body, info, width, text.pooled);
+    json.key("embedding");
+    write_vectors(json, text.pooled, body.base64, several);
+  };
+  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
+  begin_pooled(call, http, responder, std::move(work));
+  return success();
+}
+
+Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) {
+  ESP_TRY(const PooledInfo* info, need_pooled(call));
+  ESP_TRY(PooledBody body, read_body_of_texts(call));
+  ESP_CHECK(read_task(call, body));
+  ESP_TRY(const int width, body.width(*info));
+  PooledWork work;
+  ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
+  work.each_alone = true;
+  const bool several = body.each || info->pooling == "none";
+  PooledListReply reply{.model = call.model->name(),
+                        .id = "pool-" + request_id(call.http, body.rid, 0, 1),
+                        .element = "pooling",
+                        .empty_field = "data"};
+  reply.fill = [body, info = *info, width, several](JsonWriter& json, PooledText& text) {
+    shape(body, info, width, text.pooled);
+    json.key("data");
+    write_vectors(json, text.pooled, body.base64, several);
+  };
+  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
+  begin_pooled(call, http, responder, std::move(work));
+  return success();
+}
+
+Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
+  ESP_TRY(const PooledInfo* info, need_scores(call));
+  ESP_TRY(const PooledBody body, read_body_of_texts(call));
+  PooledWork work;
+  ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
+  work.each_alone = true;
+  PooledListReply reply{.model = call.model->name(),
+                        .id = "classify-" + request_id(call.http, body.rid, 0, 1),
+                        .element = "classification",
+                        .empty_field = "label"};
+  const auto how = body.raw_scores ? PooledInfo::Scale::none : info->scale;
+  reply.fill = [info = *info, how](JsonWriter& json, PooledText& text) {
+    const auto probabilities = scaled(text.pooled.values, how);
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
+    json.field("label", label_of(info, best)).key("probs").open('[');
+    for (const double probability : probabilities) json.value(probability);
+    json.close(']').field("num_classes", probabilities.size());
+  };
+  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
+  begin_pooled(call, http, responder, std::move(work));
+  return success();
+}
+
+}  // namespace espalier::server

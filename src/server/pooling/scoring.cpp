@@ -1,0 +1,205 @@
+#include "server/pooling/scoring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "server/answer/treatment.h"
+#include "server/fields/request_names.h"
+#include "server/openai/body_fields.h"  // request_id
+#include "server/pooling/vectors.h"
+#include "text/chat/chat_template.h"
+
+namespace espalier::server {
+namespace {
+
+std::string document_place(const ScoredTexts& asked, std::size_t document) {
+  return asked.is_list ? fmt::format("{}[{}]", asked.document_place, document) : asked.document_place;
+}
+
+const std::string& query_of(const ScoredTexts& asked, std::size_t document) {
+  return asked.queries[asked.queries.size() == 1 ? 0 : document];
+}
+
+// --- yes or no ---
+
+constexpr std::string_view kJudgeBegin =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+    "provided. "
+    "Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ";
+constexpr std::string_view kInstruct = "Given a web search query, retrieve relevant passages that answer the query";
+constexpr std::string_view kJudgeEnd = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+// A template that judges is the folder's own; else Qwen3-Reranker's words, whose model card has them, are taken.
+struct Judge {
+  const ChatTemplate* own = nullptr;
+  TokenId yes = -1, no = -1;
+  std::string instruct;
+
+  Result<std::string> prompt(const std::string& query, const std::string& document) const {
+    if (own == nullptr)
+      return fmt::format("{}{}\n<Query>: {}\n<Document>: {}{}", kJudgeBegin, instruct.empty() ? kInstruct : instruct,
+                         query, document, kJudgeEnd);
+    const Json messages = {{{"role", "query"}, {"content", query}}, {{"role", "document"}, {"content", document}}};
+    Json arguments = Json::object();
+    if (!instruct.empty()) arguments["instruct"] = arguments["instruction"] = instruct;
+    return own->render({.messages = &messages, .kwargs = &arguments, .add_generation_prompt = true});
+  }
+};
+
+Result<Judge> judge_of(const Call& call, const PooledBody& body) {
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("documents"));
+  const auto yes = tokenizer->find("yes"), no = tokenizer->find("no");
+  if (!yes || !no)
+    return bad_request(
+        "the model " + call.model->name() +
+            " generates text and has no tokens for yes and no, so that it ranks nothing; a reranker or an "
+            "embedding model would",
+        "model", "unsupported_parameter");
+  Judge judge{nullptr, *yes, *no, body.instruct};
+  const auto found = call.model->need_template("documents");
+  const auto judges = [](const ChatTemplate& one) { return one.mentions("<Document>") && one.mentions("<Query>"); };
+  if (found.ok() && judges(**found)) judge.own = *found;
+  if (judge.own == nullptr && !tokenizer->find("<|im_start|>"))
+    return bad_request("the model " + call.model->name() +
+                           " has no chat template that judges documents; --chat-template with one that has <Query> and "
+                           "<Document> would work",
+                       "model", "unsupported_parameter");
+  return judge;
+}
+
+// --- cross-encoders ---
+
+// Which of several labels says that a document fits.
+std::size_t fitting_label(const PooledInfo& info) {
+  for (std::size_t i = 0; i < info.labels.size(); ++i) {
+    std::string name = info.labels[i];
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name == "yes" || name == "relevant" || name == "true" || name == "entailment") return i;
+  }
+  return info.width > 1 && info.labels.size() == 2 ? 1 : 0;
+}
+
+// Conversions of judges to GGUF keep the rows of both answers' tokens alone.
+bool answers_yes_or_no(const PooledInfo& info) {
+  return info.labels.size() == 2 && info.labels[0] == "yes" && info.labels[1] == "no";
+}
+
+Result<Scoring> of_pairs(const Call& call, PooledBody body, const ScoredTexts& asked, const PooledInfo& info) {
+  std::vector<TextInput> inputs;
+  Judge judge;
+  if (answers_yes_or_no(info)) {
+    ESP_TRY(judge, judge_of(call, body));
+    body.add_special = false;
+  }
+  for (std::size_t i = 0; i < asked.documents.size(); ++i) {
+    TextInput& input = inputs.emplace_back(TextInput{document_place(asked, i)});
+    input.text = TextPair{query_of(asked, i), asked.documents[i]};
+    if (!answers_yes_or_no(info)) continue;
+    ESP_TRY(input.text, judge.prompt(query_of(asked, i), asked.documents[i]));
+  }
+  const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
+  ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
+  return Scoring{std::move(texts), [how, label = fitting_label(info)](const std::vector<PooledText>& done) {
+                   std::vector<double> scores;
+                   for (const PooledText& text : done) scores.push_back(scaled(text.pooled.values, how).at(label));
+                   return scores;
+                 }};
+}
+
+// --- embedders ---
+
+// Of vectors of length 1, whether or not the model's folder norms them.
+double late_interaction(PooledEvent query, PooledEvent document) {
+  const auto width = static_cast<std::size_t>(std::max(1, query.width));
+  normalise(query.values, width);
+  normalise(document.values, width);
+  return best_products(query.values, document.values, width);
+}
+
+Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts& asked) {
+  const std::size_t queries = asked.queries.size();
+  std::vector<TextInput> first, second;
+  for (std::size_t i = 0; i < queries; ++i)
+    first.push_back({queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i), asked.queries[i]});
+  for (std::size_t i = 0; i < asked.documents.size(); ++i)
+    second.push_back({document_place(asked, i), asked.documents[i]});
+  const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();
+  if (!names_prompt) body.input_type = "query";
+  Scoring made;
+  ESP_TRY(made.texts, pooled_texts(call, body, std::move(first)));
+  if (!names_prompt) body.input_type = "document";
+  ESP_TRY(auto documents, pooled_texts(call, body, std::move(second)));
+  std::ranges::move(documents, std::back_inserter(made.texts));
+  const bool each = call.model->info().pooled->pooling == "none";
+  made.scores = [queries, each](const std::vector<PooledText>& texts) {
+    std::vector<double> scores;
+    for (std::size_t i = queries; i < texts.size(); ++i) {
+      const PooledEvent &query = texts[queries == 1 ? 0 : i - queries].pooled, &document = texts[i].pooled;
+      scores.push_back(each ? late_interaction(query, document) : cosine(query.values, document.values));
+    }
+    return scores;
+  };
+  return made;
+}
+
+// --- models that answer ---
+
+Result<Request> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
+                       std::string text, std::string id) {
+  RequestFields fields = treatment(call, body, std::move(id));
+  ESP_TRY(fields.prompt, encode_text(*call.model, text, {.add_special = false}, place));
+  fields.sampling.temperature = 0;
+  fields.sampling.max_new_tokens = 1;
+  fields.sampling.ignore_eos = true;
+  fields.logprobs.enabled = true;
+  fields.logprobs.ids = {judge.yes, judge.no};
+  return make_request(std::move(fields), call.model->limits(), native_names(place));
+}
+
+Result<Scoring> of_answers(const Call& call, const PooledBody& body, const ScoredTexts& asked) {
+  ESP_TRY(const Judge judge, judge_of(call, body));
+  Scoring made;
+  for (std::size_t i = 0; i < asked.documents.size(); ++i) {
+    const std::string place = document_place(asked, i);
+    ESP_TRY(std::string text, judge.prompt(query_of(asked, i), asked.documents[i]));
+    ESP_TRY(Request request, judged(call, body, judge, place, std::move(text),
+                                    request_id(call.http, body.rid, i, asked.documents.size())));
+    PooledText& added = made.texts.emplace_back(PooledText{place});
+    added.tokens = static_cast<int>(request.prompt().size());
+    added.request = std::move(request);
+  }
+  made.scores = [raw = body.raw_scores](const std::vector<PooledText>& texts) {
+    std::vector<double> scores;
+    for (const PooledText& text : texts) {
+      const double difference = text.ids.size() == 2 ? text.ids[0].logprob - text.ids[1].logprob : 0;
+      scores.push_back(raw ? difference : sigmoid(difference));
+    }
+    return scores;
+  };
+  return made;
+}
+
+Result<> check_asked(const ScoredTexts& asked) {
+  if (asked.documents.empty())
+    return bad_request(fmt::format("{} is empty; send at least one", asked.document_place), asked.document_place);
+  if (asked.queries.size() != 1 && asked.queries.size() != asked.documents.size())
+    return bad_request(
+        fmt::format("{} has {} texts and {} has {}; send as many of both, or one of the first", asked.query_place,
+                    asked.queries.size(), asked.document_place, asked.documents.size()),
+        asked.document_place);
+  return success();
+}
+
+}  // namespace
+
+Result<Scoring> score_texts(const Call& call, PooledBody body, const ScoredTexts& asked) {
+  ESP_CHECK(check_asked(asked));
+  const auto& info = call.model->info().pooled;
+  if (!info) return of_answers(call, body, asked);
+  if (info->kind == PooledInfo::Kind::embedding) return of_vectors(call, std::move(body), asked);
+  return of_pairs(call, body, asked, *info);
+}
+
+}  // namespace espalier::server

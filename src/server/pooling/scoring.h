@@ -1,0 +1,31 @@
+// scoring.h: how well texts go with a query, whatever the model: a cross-encoder reads both as a pair, an embedder gives two
+// vectors whose cosine counts, a generating model is asked and the probability of "yes" counts.
+//
+// Threads: pure functions. Fails: bad_request naming the field.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/pooling/pooled_body.h"
+#include "server/pooling/pooled_texts.h"
+#include "server/pooling/text_input.h"
+
+namespace espalier::server {
+
+// Queries and documents: as many of both, or one query for all. Places are the fields' names.
+struct ScoredTexts {
+  std::vector<std::string> queries, documents;
+  std::string query_place = "query", document_place = "documents";
+  bool is_list = true;  // of documents
+};
+
+// The requests, and what makes one score for each document of what they gave.
+struct Scoring {
+  std::vector<PooledText> texts;
+  std::function<std::vector<double>(const std::vector<PooledText>&)> scores;
+};
+Result<Scoring> score_texts(const Call& call, PooledBody body, const ScoredTexts& asked);
+
+}  // namespace espalier::server

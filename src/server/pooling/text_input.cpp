@@ -1,0 +1,281 @@
+#include "server/pooling/text_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/answer/treatment.h"
+#include "server/fields/request_names.h"
+#include "server/media/prepare_media.h"
+#include "server/openai/body_fields.h"  // request_id
+#include "server/prompt/chat_prompt.h"
+#include "server/prompt/media_prompt.h"
+#include "text/jinja/values/unicode.h"
+
+namespace espalier::server {
+namespace {
+
+constexpr std::size_t kMostTexts = 100'000;
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
+Error empty_text(std::string_view place) {
+  return bad_request(fmt::format("{} is empty or blank; send a text", place), std::string(place));
+}
+
+TextInput read_ids(const Json& value, std::string place) {
+  auto ids = as_token_ids(value, place);
+  if (!ids.ok()) return {std::move(place), {}, ids.error()};
+  if (ids->empty()) return {place, {}, empty_text(place)};
+  return {std::move(place), std::move(ids).value()};
+}
+
+TextInput read_pair(const Json& value, std::string place) {
+  if (value.size() != 2 || !value[1].is_string()) {
+    Error error = bad_request(fmt::format("{} must be two strings: a pair of texts", place), place);
+    return {std::move(place), {}, std::move(error)};
+  }
+  return {std::move(place), TextPair{value[0].get<std::string>(), value[1].get<std::string>()}};
+}
+
+// {"text", "image", "video"}: what a user says, behind the instruction that the body brings.
+TextInput read_object(const Json& value, std::string place) {
+  Json parts = Json::array();
+  for (const char* const kind : {"image", "video"}) {
+    const Json* media = find_field(value, kind);
+    if (media == nullptr) continue;
+    Json part = {{"type", std::string(kind) + "_url"}};
+    part[std::string(kind) + "_url"] = media->is_string() ? Json{{"url", *media}} : *media;
+    parts.push_back(std::move(part));
+  }
+  const Json* text = find_field(value, "text");
+  const bool has_text = text != nullptr && text->is_string() && !is_blank(text->get_ref<const std::string&>());
+  if (parts.empty() && !has_text) return {place, {}, empty_text(place)};
+  if (parts.empty()) return {std::move(place), text->get<std::string>()};
+  if (has_text) parts.push_back({{"type", "text"}, {"text", *text}});
+  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", std::move(parts)}}})},
+               {"add_generation_prompt", true}};
+  return {std::move(place), TextChat{std::move(body)}};
+}
+
+TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
+  if (value.is_object()) return read_object(value, std::move(place));
+  if (value.is_string()) {
+    if (is_blank(value.get_ref<const std::string&>())) return {place, {}, empty_text(place)};
+    return {std::move(place), value.get<std::string>()};
+  }
+  if (value.is_array() && !value.empty() && value.front().is_string() && pairs == PairsIn::lists)
+    return read_pair(value, std::move(place));
+  if (value.is_array()) return read_ids(value, std::move(place));
+  Error error = bad_request(
+      fmt::format("{} must be a string, a list of token ids or an object with text or image", place), place);
+  return {std::move(place), {}, std::move(error)};
+}
+
+// Encoded, with what the request has to know of it.
+struct EncodedText {
+  std::vector<TokenId> ids;
+  PooledFields pooled;
+  std::size_t cut_end = 0, cut_room = 0;  // behind which nothing is cut; how many tokens before it may be
+};
+
+std::string in_lower_case(const std::string& text) {
+  return jinja::to_case(text, jinja::Case::lower);
+}
+
+// Tokens at the end that the tokenizer has put there.
+std::size_t marks_behind(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  const auto around = tokenizer.encode("");
+  const std::size_t most = around.ok() ? around->size() : 0;
+  std::size_t count = 0;
+  while (count < std::min(most, ids.size()) && tokenizer.is_special(ids[ids.size() - 1 - count])) ++count;
+  return count;
+}
+
+Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const TextInput& input) {
+  EncodedText made;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) {
+    made.ids = *ids;
+    made.cut_end = made.cut_room = ids->size();
+    return made;
+  }
+  ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer(input.place));
+  const PooledInfo* info = call.model->info().pooled ? &*call.model->info().pooled : nullptr;
+  const bool lowers = info != nullptr && info->lower_case;
+  const EncodeOptions options{.add_special = body.add_special,
+                              .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
+  if (const auto* pair = std::get_if<TextPair>(&input.text)) {
+    ESP_TRY(EncodedPair encoded, tokenizer->encode_pair(lowers ? in_lower_case(pair->first) : pair->first,
+                                                        lowers ? in_lower_case(pair->second) : pair->second, options));
+    made.cut_end = encoded.second_begin + encoded.second;
+    made.cut_room = encoded.second;
+    made.ids = std::move(encoded.ids);
+    if (info != nullptr && info->has_pairs) made.pooled.second_part = encoded.second_part;
+    return made;
+  }
+  ESP_TRY(const std::string prompt, prompt_of(*call.model, body));
+  std::string text = prompt + std::get<std::string>(input.text);
+  if (lowers) text = in_lower_case(text);
+  if (body.longest) {
+    ESP_TRY(made.ids, tokenizer->encode(text, options));
+  } else {
+    ESP_TRY(made.ids, encode_text(*call.model, text, options, input.place));
+  }
+  made.cut_end = made.cut_room = made.ids.size() - (body.add_special ? marks_behind(*tokenizer, made.ids) : 0);
+  if (!prompt.empty() && info != nullptr && !info->pools_prompt) {
+    ESP_TRY(const auto before, tokenizer->encode(lowers ? in_lower_case(prompt) : prompt, options));
+    made.pooled.leave_out = static_cast<int>(before.size() - (body.add_special ? marks_behind(*tokenizer, before) : 0));
+  }
+  return made;
+}
+
+Result<> cut_to(const PooledBody& body, const ModelLimits& limits, EncodedText& text) {
+  if (!body.longest) return success();
+  const int most = *body.longest < 0 ? limits.context_length : std::min(*body.longest, limits.context_length);
+  if (std::cmp_less_equal(text.ids.size(), most)) return success();
+  const std::size_t over = text.ids.size() - static_cast<std::size_t>(most);
+  if (over > text.cut_room)
+    return bad_request(fmt::format("{} tokens leave no room for what stands before and behind the text", most),
+                       "truncate");
+  const auto end = text.ids.begin() + static_cast<std::ptrdiff_t>(text.cut_end);
+  text.ids.erase(end - static_cast<std::ptrdiff_t>(over), end);
+  if (text.pooled.second_part > 0)
+    text.pooled.second_part = std::min(text.pooled.second_part, static_cast<int>(text.ids.size()));
+  return success();
+}
+
+// A conversation, whose system turn is the instruction that the body brings where it has none.
+Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, const TextChat& chat, std::string id) {
+  Json asked = chat.body;
+  Json& messages = asked["messages"];
+  const Json* role = messages.is_array() && !messages.empty() ? find_field(messages.front(), "role") : nullptr;
+  const bool has_system = role != nullptr && *role == "system";
+  if (!has_system && messages.is_array() && !body.instruct.empty())
+    messages.insert(messages.begin(), Json{{"role", "system"}, {"content", body.instruct}});
+  if (!asked.contains("add_generation_prompt")) asked["add_generation_prompt"] = false;
+  ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(asked, call.service.options));
+  ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(tokens.ids);
+  fields.pictures = std::move(tokens.pictures);
+  fields.pooled.emplace();
+  fields.pooled->each = body.each;
+  return fields;
+}
+
+// A text or ids with pictures, whose marks they have.
+Result<RequestFields> media_fields(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  Prompt prompt;
+  if (const auto* text = std::get_if<std::string>(&input.text)) prompt = *text;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) prompt = *ids;
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, input.media));
+  const EncodeOptions options{.add_special = body.add_special,
+                              .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
+  ESP_TRY(MediaPrompt encoded, encode_media_prompt(*call.model, prompt, media, options, input.place));
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(encoded.ids);
+  fields.pictures = std::move(encoded.pictures);
+  fields.pooled.emplace();
+  fields.pooled->each = body.each;
+  return fields;
+}
+
+Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  if (const auto* chat = std::get_if<TextChat>(&input.text)) {
+    ESP_TRY(RequestFields fields, chat_fields(call, body, *chat, std::move(id)));
+    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+  }
+  if (!input.media.empty()) {
+    ESP_TRY(RequestFields fields, media_fields(call, body, input, std::move(id)));
+    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+  }
+  ESP_TRY(EncodedText text, encoded_text(call, body, input));
+  ESP_CHECK(cut_to(body, call.model->limits(), text));
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(text.ids);
+  fields.pooled = text.pooled;
+  fields.pooled->each = body.each;
+  return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+}
+
+PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id) {
+  PooledText text{input.place, id};
+  text.error = std::move(input.error);
+  if (text.error) return text;
+  auto request = text_request(call, body, input, std::move(id));
+  if (request.ok()) {
+    text.tokens = static_cast<int>(request->prompt().size());
+    text.request = std::move(request).value();
+  } else {
+    text.error = request.error();
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs) {
+  TextList list;
+  if (value.is_array() && value.empty())
+    return bad_request(fmt::format("{} is empty; send at least one text", place), std::string(place));
+  if (!value.is_array() || value.front().is_number_integer()) {
+    list.texts.push_back(read_text(value, std::string(place), pairs));
+    return list;
+  }
+  if (value.size() > kMostTexts)
+    return bad_request(fmt::format("{} has {} texts, but at most {} are accepted", place, value.size(), kMostTexts),
+                       std::string(place));
+  list.is_list = true;
+  for (std::size_t i = 0; i < value.size(); ++i)
+    list.texts.push_back(read_text(value[i], fmt::format("{}[{}]", place, i), pairs));
+  return list;
+}
+
+Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) {
+  if (!body.prompt.empty()) return body.prompt;
+  if (!model.info().pooled) return std::string();
+  const PooledInfo& info = *model.info().pooled;
+  const auto named = [&](std::string_view name) -> const std::string* {
+    const auto found =
+        std::ranges::find(info.prompts, name, [](const auto& entry) { return std::string_view(entry.first); });
+    return found == info.prompts.end() ? nullptr : &found->second;
+  };
+  if (!body.prompt_name.empty()) {
+    if (const std::string* found = named(body.prompt_name)) return *found;
+    std::string known;
+    for (const auto& [name, text] : info.prompts) known += (known.empty() ? "" : ", ") + name;
+    return bad_request(fmt::format("prompt_name is {}, but the model has {}", in_quotes(body.prompt_name, 40),
+                                   known.empty() ? "no prompts" : "these prompts: " + known),
+                       "prompt_name");
+  }
+  if (body.input_type.empty()) {
+    const std::string* usual = named(info.usual_prompt);
+    return usual != nullptr ? *usual : std::string();
+  }
+  if (const std::string* found = named(body.input_type)) return *found;
+  const bool asks = body.input_type.find("query") != std::string::npos;
+  for (const char* name :
+       {asks ? "query" : "document", asks ? "search_query" : "passage", asks ? "s2p_query" : "search_document"})
+    if (const std::string* found = named(name)) return *found;
+  return std::string();
+}
+
+Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs) {
+  std::vector<PooledText> texts;
+  const std::size_t count = inputs.size();
+  texts.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
+    if (call.again_slowly) return *texts.back().error;
+    Error* error = texts.back().error ? &*texts.back().error : nullptr;
+    if (error == nullptr || count == 1) continue;
+    if (error->field == "input_ids" || error->field.empty()) error->field = texts.back().place;
+    if (error->message.find(texts.back().place) == std::string::npos)
+      error->message = fmt::format("{}: {}", texts.back().place, error->message);
+  }
+  return texts;
+}
+
+}  // namespace espalier::server

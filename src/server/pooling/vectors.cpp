@@ -1,0 +1,74 @@
+#include "server/pooling/vectors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/base64.h"
+
+namespace espalier::server {
+namespace {
+
+double product(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+}  // namespace
+
+void normalise(std::span<float> values, std::size_t width) {
+  for (; values.size() >= width && width > 0; values = values.subspan(width)) {
+    const auto one = values.first(width);
+    const double length = std::sqrt(product(one, one));
+    if (length > 0)
+      for (float& value : one) value = static_cast<float>(static_cast<double>(value) / length);
+  }
+}
+
+void cut(std::vector<float>& values, std::size_t of, std::size_t width) {
+  if (width >= of || of == 0) return;
+  std::size_t to = 0;
+  for (std::size_t from = 0; from + of <= values.size(); from += of)
+    for (std::size_t i = 0; i < width; ++i) values[to++] = values[from + i];
+  values.resize(to);
+}
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  const double lengths = std::sqrt(product(a, a)) * std::sqrt(product(b, b));
+  return lengths > 0 ? product(a, b) / lengths : 0;
+}
+
+double best_products(std::span<const float> query, std::span<const float> document, std::size_t width) {
+  double sum = 0;
+  for (std::size_t q = 0; q + width <= query.size(); q += width) {
+    double best = document.size() < width ? 0 : product(query.subspan(q, width), document.first(width));
+    for (std::size_t d = width; d + width <= document.size(); d += width)
+      best = std::max(best, product(query.subspan(q, width), document.subspan(d, width)));
+    sum += best;
+  }
+  return sum;
+}
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how) {
+  std::vector<double> out(scores.begin(), scores.end());
+  if (how == PooledInfo::Scale::sigmoid) std::ranges::transform(out, out.begin(), sigmoid);
+  if (how != PooledInfo::Scale::softmax || out.empty()) return out;
+  const double top = std::ranges::max(out);
+  double sum = 0;
+  for (double& value : out) sum += value = std::exp(value - top);
+  for (double& value : out) value /= sum;
+  return out;
+}
+
+std::string base64_floats(std::span<const float> values) {
+  static_assert(std::endian::native == std::endian::little);
+  return base64({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+}
+
+}  // namespace espalier::server

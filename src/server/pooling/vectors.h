@@ -1,0 +1,26 @@
+// vectors.h: what routes make of the engine's vectors and scores: cut, normed, as probabilities, as bytes.
+//
+// Threads: pure functions. Fails: never.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/engine.h"
+
+namespace espalier::server {
+
+// A length of 1; a vector of zeros stays. `width`: of one, where there are several behind one another.
+void normalise(std::span<float> values, std::size_t width);
+// The first `width` values of each (Matryoshka).
+void cut(std::vector<float>& values, std::size_t of, std::size_t width);
+double cosine(std::span<const float> a, std::span<const float> b);
+// Late interaction: for each vector of `query` its best product with one of `document`, added up; both in rows of `width`.
+double best_products(std::span<const float> query, std::span<const float> document, std::size_t width);
+std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how);
+double sigmoid(double x);
+// Little-endian float32, as base64.
+std::string base64_floats(std::span<const float> values);
+
+}  // namespace espalier::server

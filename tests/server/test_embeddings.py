@@ -1,0 +1,332 @@
+"""Embedders, encoders, rerankers and reward models among the goldens through the running server, and the routes around them.
+
+All of them where ../shared lies beside the checkout (CI has it), else the repository's choice. Prints the worst error of each.
+"""
+import base64
+import json
+import math
+import os
+import pathlib
+import struct
+import threading
+import unittest
+
+from harness import MODEL, SOURCE, Server
+
+SHARED = pathlib.Path(os.environ.get("ESPALIER_SHARED", SOURCE.parent / "shared"))
+
+
+def goldens(*kinds):
+    found = {}
+    for root in (SOURCE / "tests/data/goldens/models", SHARED / "goldens/models"):
+        for folder in sorted(root.glob("*")):
+            if folder.name.startswith(kinds) and (folder / "tensors.safetensors").exists():
+                found[folder.name] = folder
+    return list(found.values())
+
+
+def golden_of(folder):
+    return json.loads((folder / "golden.json").read_text())
+
+
+def tensors_of(folder):
+    """The float32 tensors of a golden, as lists."""
+    data = (folder / "tensors.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + size])
+    found = {}
+    for name, entry in head.items():
+        if name != "__metadata__":
+            begin, end = (8 + size + at for at in entry["data_offsets"])
+            found[name] = list(struct.unpack(f"<{(end - begin) // 4}f", data[begin:end]))
+    return found
+
+
+def some(kind, name):
+    """One golden by its name; the test is left out where it is not here."""
+    for folder in goldens(kind):
+        if folder.name == name:
+            return folder
+    raise unittest.SkipTest(f"left out: no golden {name} here")
+
+
+def worst(got, want):
+    return max(abs(a - b) for a, b in zip(got, want, strict=True))
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.sqrt(sum(x * x for x in a) * sum(x * x for x in b))
+
+
+def flags_of(folder):
+    return () if (folder / "modules.json").exists() else ("--is-embedding",)
+
+
+class Vectors(unittest.TestCase):
+    def vectors(self, server, folder, golden, tensors):
+        """(got, want) of each prompt by ids and each text."""
+        for number, prompt in enumerate(golden["prompts"]):
+            answer = server.post("/v1/embeddings", {"input": prompt["tokens"], "normalize": True})
+            self.assertEqual(answer.status, 200, answer.body)
+            yield answer.json["data"][0]["embedding"], tensors[f"p{number}.embedding_l2"]
+        for number, text in enumerate(golden.get("texts", [])):
+            asked = {"input": text["text"]}
+            if text.get("prompt_name"):
+                asked["prompt_name"] = text["prompt_name"]
+            answer = server.post("/v1/embeddings", asked)
+            self.assertEqual(answer.status, 200, answer.body)
+            self.assertEqual(answer.json["usage"]["prompt_tokens"], len(text["tokens"]), (folder.name, text))
+            yield answer.json["data"][0]["embedding"], tensors[f"t{number}.embedding_l2"]
+
+    def test_every_embedder_gives_the_expected_vectors(self):
+        for folder in goldens("emb-"):
+            with self.subTest(model=folder.name):
+                golden, tensors = golden_of(folder), tensors_of(folder)
+                with Server(*flags_of(folder), model=folder) as server:
+                    exact = max(worst(*pair) for pair in self.vectors(server, folder, golden, tensors))
+                with Server("--activations", "int8", *flags_of(folder), model=folder) as server:
+                    default = min(cosine(*pair) for pair in self.vectors(server, folder, golden, tensors))
+                print(f"{folder.name:24} worst error {exact:.1e}; default mode: least cosine {default:.5f}")
+                self.assertLessEqual(exact, 1e-4, folder.name)
+                self.assertGreaterEqual(default, 0.99, folder.name)
+
+    def test_a_vector_is_the_same_alone_and_among_others(self):
+        for folder in goldens("emb-")[:: 1 if os.environ.get("ESPALIER_LONG") else 3]:
+            tokens = [prompt["tokens"] for prompt in golden_of(folder)["prompts"]]
+            for mode in ("f32", "int8"):
+                with self.subTest(model=folder.name, mode=mode), \
+                        Server("--activations", mode, "--threads", "2", *flags_of(folder), model=folder) as server:
+                    alone = [server.post("/v1/embeddings", {"input": ids}).json["data"][0]["embedding"] for ids in tokens]
+                    many = server.post("/v1/embeddings", {"input": tokens * 20}).json["data"]
+                    self.assertEqual([entry["embedding"] for entry in many], alone * 20)
+
+
+class Scores(unittest.TestCase):
+    def test_every_scorer_gives_the_expected_scores(self):
+        for folder in goldens("reward-", "rerank-"):
+            golden = golden_of(folder)
+            if golden["kind"] == "yes-no":
+                continue
+            with self.subTest(model=folder.name):
+                errors = {}
+                for mode in ("f32", "int8"):
+                    with Server("--activations", mode, model=folder) as server:
+                        errors[mode] = self.compare(server, golden, exact=mode == "f32")
+                print(f"{folder.name:28} worst error {errors['f32']:.1e}; default mode {errors['int8']:.1e}")
+                self.assertLessEqual(errors["f32"], 1e-3)
+                self.assertLessEqual(errors["int8"], 0.5)
+
+    def compare(self, server, golden, exact):
+        error = 0.0
+        for prompt in golden["prompts"]:
+            answer = server.post("/classify", {"input_ids": prompt["tokens"]})
+            self.assertEqual(answer.status, 200, answer.body)
+            error = max(error, worst(answer.json["embedding"], prompt["scores"]))
+        for pair in golden.get("pairs", []):
+            asked = {"query": pair["query"], "documents": pair["documents"]}
+            answer = server.post("/v1/rerank", {**asked, "raw_scores": True}).json
+            by_index = {entry["index"]: entry["relevance_score"] for entry in answer["results"]}
+            error = max(error, worst([by_index[i] for i in range(len(by_index))], pair["scores"]))
+            self.assertEqual(answer["usage"]["prompt_tokens"], sum(len(tokens) for tokens in pair["tokens"]))
+            self.assertEqual([e["relevance_score"] for e in answer["results"]], sorted(by_index.values(), reverse=True))
+            if exact:
+                results = server.post("/v1/rerank", {**asked, "top_n": 2}).json["results"]
+                best = sorted(enumerate(pair["probabilities"]), key=lambda entry: -entry[1])[:2]
+                for entry, (index, probability) in zip(results, best, strict=True):
+                    self.assertEqual((entry["index"], entry["document"]["text"]), (index, pair["documents"][index]))
+                    self.assertAlmostEqual(entry["relevance_score"], probability, delta=1e-3)
+        return error
+
+    def test_a_yes_no_reranker_is_asked(self):
+        folder = some("rerank-", "rerank-text-qwen3")
+        golden = golden_of(folder)
+        labels = golden["label_token_ids"]
+        with Server(model=folder) as server:
+            for pair in golden["pairs"]:
+                asked = {"query": pair["query"], "documents": pair["documents"]}
+                if pair.get("instruct"):
+                    asked["instruct"] = pair["instruct"]
+                results = server.post("/v1/rerank", asked).json["results"]
+                got = {entry["index"]: entry["relevance_score"] for entry in results}
+                self.assertLessEqual(worst([got[i] for i in sorted(got)], pair["probabilities"]), 1e-4)
+                answer = server.post("/v1/score", {"query": "", "items": pair["rendered"], "label_token_ids": labels,
+                                                   "apply_softmax": True}).json
+                self.assertEqual(answer["object"], "scoring")
+                self.assertLessEqual(worst([row[0] for row in answer["scores"]], pair["probabilities"]), 1e-4)
+                ids = server.post("/v1/score", {"query": pair["tokens"][0][:5], "items": [pair["tokens"][0][5:]],
+                                                "label_token_ids": labels, "apply_softmax": True}).json
+                self.assertAlmostEqual(ids["scores"][0][0], pair["probabilities"][0], delta=1e-4)
+
+
+class Routes(unittest.TestCase):
+    """One encoder, in every dialect's words."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = some("emb-text-", "emb-text-minilm")
+        cls.server = cls.enterClassContext(Server(model=cls.folder))
+        cls.text = "the quick brown fox"
+        cls.vector = cls.server.post("/v1/embeddings", {"input": cls.text}).json["data"][0]["embedding"]
+
+    def post(self, path, body, status=200):
+        answer = self.server.post(path, body)
+        self.assertEqual(answer.status, status, answer.body)
+        return answer.json
+
+    def test_the_openai_shape(self):
+        answer = self.post("/v1/embeddings", {"input": [self.text, "another"], "model": "default"})
+        self.assertEqual([answer["object"], len(answer["data"])], ["list", 2])
+        self.assertEqual(answer["data"][0], {"object": "embedding", "index": 0, "embedding": self.vector})
+        self.assertEqual(answer["usage"]["prompt_tokens"], answer["usage"]["total_tokens"])
+        packed = self.post("/v1/embeddings", {"input": self.text, "encoding_format": "base64"})["data"][0]["embedding"]
+        self.assertEqual([struct.unpack("<f", struct.pack("<f", x))[0] for x in self.vector],
+                         list(struct.unpack(f"<{len(self.vector)}f", base64.b64decode(packed))))
+
+    def test_dimensions_cut_and_norm(self):
+        short = self.post("/v1/embeddings", {"input": self.text, "dimensions": 16})["data"][0]["embedding"]
+        length = math.sqrt(sum(x * x for x in self.vector[:16]))
+        self.assertLessEqual(worst(short, [x / length for x in self.vector[:16]]), 1e-6)
+        self.assertIn("64", self.post("/v1/embeddings", {"input": "x", "dimensions": 65}, 400)["error"]["message"])
+
+    def test_the_other_dialects(self):
+        native = self.post("/encode", {"text": [self.text, "another"]})
+        self.assertEqual(native[0]["embedding"], self.vector)
+        self.assertEqual(self.post("/encode", {"text": self.text})["meta_info"]["finish_reason"]["type"], "length")
+        self.assertEqual(self.post("/api/embed", {"input": [self.text]})["embeddings"], [self.vector])
+        raw = self.post("/api/embeddings", {"prompt": self.text})["embedding"]
+        self.assertAlmostEqual(cosine(raw, self.vector), 1, delta=1e-6)
+        self.assertEqual(self.post("/embedding", {"content": self.text}), [{"index": 0, "embedding": [self.vector]}])
+        self.assertEqual(self.post("/pooling", {"input": self.text})["data"][0]["data"], self.vector)
+        each = self.post("/pooling", {"input": self.text, "task": "token_embed"})["data"][0]["data"]
+        self.assertEqual([len(each), len(each[0])], [6, 64])
+
+    def test_an_embedder_ranks_by_its_vectors(self):
+        answer = self.post("/v1/rerank", {"query": self.text, "documents": ["she sells sea shells", {"text": self.text}]})
+        self.assertEqual(answer["results"][0]["index"], 1)
+        self.assertAlmostEqual(answer["results"][0]["relevance_score"], 1, delta=1e-5)
+        self.assertEqual(answer["results"][0]["document"], {"text": self.text})
+        cohere = self.post("/v2/rerank", {"query": self.text, "documents": ["a", "b"]})
+        self.assertNotIn("document", cohere["results"][0])
+        self.assertEqual(cohere["meta"]["api_version"]["version"], "2")
+        tei = self.post("/rerank", {"query": self.text, "texts": ["a", "b"], "return_text": True})
+        self.assertEqual({entry["text"] for entry in tei}, {"a", "b"})
+        score = self.post("/v1/score", {"text_1": self.text, "text_2": [self.text, "x"]})
+        self.assertAlmostEqual(score["data"][0]["score"], 1, delta=1e-5)
+
+    def test_two_thousand_texts_of_which_some_are_bad(self):
+        bad = {17: "", 400: "  \n", 999: 5, 1500: [1, 99999], 1999: "word " * 3000}
+        texts = [bad.get(i, f"text number {i % 50}") for i in range(2000)]
+        beside = []
+        other = threading.Thread(target=lambda: beside.append(self.post("/v1/embeddings", {"input": self.text})))
+        other.start()
+        answer = self.post("/v1/embeddings", {"input": texts})
+        other.join()
+        self.assertEqual(beside[0]["data"][0]["embedding"], self.vector)
+        self.assertEqual([entry["index"] for entry in answer["data"]], list(range(2000)))
+        failed = {entry["index"]: entry["error"] for entry in answer["data"] if "error" in entry}
+        self.assertEqual(set(failed), set(bad))
+        for index, error in failed.items():
+            self.assertIn(f"input[{index}]", error["message"] + error["param"])
+        self.assertEqual(answer["data"][3]["embedding"], answer["data"][53]["embedding"])
+
+    def test_refusals(self):
+        for body, word in (({}, "input"), ({"input": []}, "input"), ({"input": ""}, "blank"), ({"input": 3}, "input"),
+                           ({"input": "x", "encoding_format": "int8"}, "encoding_format"),
+                           ({"input": "x", "prompt_name": "none"}, "prompt_name"), ({"input": ["", " "]}, "input[0]"),
+                           ({"input": "word " * 3000}, "context")):
+            self.assertIn(word, self.post("/v1/embeddings", body, 400)["error"]["message"], body)
+        cut = self.post("/v1/embeddings", {"input": "word " * 3000, "truncate": True})
+        self.assertEqual(cut["usage"]["prompt_tokens"], 256)
+        self.assertIn("generates no text", self.post("/generate", {"text": "x"}, 400)["error"]["message"])
+        self.assertIn("no classes", self.post("/v1/classify", {"input": "x"}, 400)["error"]["message"])
+
+    def test_it_is_told_what_it_is(self):
+        info = self.server.get("/get_model_info").json
+        self.assertEqual([info["is_generation"], info["task"], info["embedding_length"]], [False, "embed", 64])
+        self.assertEqual(self.server.get("/v1/models").json["data"][0]["task"], "embed")
+        self.assertEqual(self.post("/api/show", {"model": "default"})["capabilities"], ["embedding"])
+
+
+class Gguf(unittest.TestCase):
+    def test_a_file_of_an_encoder_gives_the_vectors_of_its_folder(self):
+        folder = some("emb-text-", "emb-text-minilm")
+        golden, tensors = golden_of(folder), tensors_of(folder)
+        with Server(model=SOURCE / "tests/data/goldens/gguf/gguf-emb-minilm/minilm-f16.gguf") as server:
+            for number, text in enumerate(golden["texts"]):
+                answer = server.post("/v1/embeddings", {"input": text["text"]}).json
+                self.assertEqual(answer["usage"]["prompt_tokens"], len(text["tokens"]))
+                self.assertLessEqual(worst(answer["data"][0]["embedding"], tensors[f"t{number}.embedding_l2"]), 1e-4)
+
+
+class Pictures(unittest.TestCase):
+    """Vision models as embedders: what Qwen3-VL-Embedding and its like are."""
+
+    def data_url(self, path):
+        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+
+    def test_the_last_row_behind_text_and_pictures(self):
+        wanted = json.loads((SOURCE / "tests/data/goldens/picture_embeddings.json").read_text())
+        for name, cases in wanted.items():
+            folder = next((root / name for root in (SHARED / "goldens/models", SOURCE / "tests/data/goldens/models")
+                           if (root / name / "golden.json").exists()), None)
+            if folder is None:
+                continue
+            with self.subTest(model=name), Server("--is-embedding", model=folder) as server:
+                for case in golden_of(folder)["cases"]:
+                    body = {"input_ids": case["tokens_one_placeholder_per_image"]}
+                    if case["images"]:
+                        body["image_data"] = [self.data_url(folder / image) for image in case["images"]]
+                    for _ in range(2):  # the second time from the cache
+                        answer = server.post("/encode", body)
+                        self.assertEqual(answer.status, 200, answer.body)
+                        self.assertLessEqual(worst(answer.json["embedding"], cases[case["name"]]), 1e-4)
+
+    def test_conversations_and_objects(self):
+        folder = SHARED / "goldens/models/mm-qwen3-vl"
+        if not folder.exists():
+            self.skipTest("left out: no golden mm-qwen3-vl here")
+        first, second = (self.data_url(folder / f"image{i}.png") for i in range(2))
+        with Server("--is-embedding", model=folder) as server:
+            def vector(body, status=200):
+                answer = server.post("/v1/embeddings", body)
+                self.assertEqual(answer.status, status, answer.body)
+                return answer.json["data"][0]["embedding"] if status == 200 else answer.json["error"]["message"]
+
+            def chat(picture):
+                return {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}},
+                                                                  {"type": "text", "text": "what is it?"}]}]}
+
+            self.assertEqual(vector(chat(first)), vector(chat(first)))
+            self.assertNotEqual(vector(chat(first)), vector(chat(second)))
+            one, two = vector({"input": {"text": "it", "image": first}}), vector({"input": [{"image": second}, "plain text"]})
+            self.assertNotEqual(one, two)
+            self.assertNotEqual(one, vector({"input": {"text": "it", "image": first}, "instruct": "Find it."}))
+            self.assertIn("input", vector({"input": {"image": "data:image/png;base64,AAAA"}}, 400))
+
+
+class Purpose(unittest.TestCase):
+    def test_a_causal_model_embeds_where_it_is_asked_to(self):
+        ids = [1, 5, 6, 7]
+        with Server("--is-embedding") as server:
+            vectors = [server.post("/encode", {"input_ids": ids}).json for _ in range(2)]
+            self.assertEqual(vectors[0]["embedding"], vectors[1]["embedding"])
+            self.assertEqual(vectors[1]["meta_info"]["cached_tokens"], len(ids) - 1)
+        with Server("--is-embedding", "--pooling", "mean") as server:
+            self.assertNotEqual(server.post("/encode", {"input_ids": ids}).json["embedding"], vectors[0]["embedding"])
+        with Server() as server:
+            for path, body in (("/v1/embeddings", {"input": "x"}), ("/encode", {"text": "x"}), ("/embedding", {"content": "x"})):
+                answer = server.post(path, body)
+                self.assertEqual(answer.status, 400)
+                self.assertIn("--is-embedding", answer.json["error"]["message"])
+
+    def test_a_text_waits_in_chunks_like_any_prompt(self):
+        ids = [1 + i % 300 for i in range(200)]
+        got = []
+        for flags in ((), ("--chunked-prefill-size", "16"), ("--disable-radix-cache",)):
+            with Server("--is-embedding", "--pooling", "mean", *flags, model=MODEL) as server:
+                got.append(server.post("/encode", {"input_ids": ids}).json["embedding"])
+        self.assertTrue(all(vector == got[0] for vector in got))
+
+
+if __name__ == "__main__":
+    unittest.main()
