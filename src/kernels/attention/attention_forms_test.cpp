@@ -171,7 +171,7 @@ TEST_P(EachForm, OneSoftmaxGoesOverTwoLayersOfKeys) {
         std::vector<float> keys(a.keys.begin(), a.keys.begin() + 32 * (p + 1)), values(keys);
         keys.insert(keys.end(), b.keys.begin(), b.keys.begin() + 32 * (p + 1));
         seen.insert(seen.end(), seen_far.begin(), seen_far.end());
-        const plain::Scoring how{near.scale, 0.0f, 0.0f, window.sinks[static_cast<std::size_t>(h)]};
+        const plain::Scoring how{.scale = near.scale, .sink = window.sinks[static_cast<std::size_t>(h)]};
         error.add(
             std::span(got).subspan(static_cast<std::size_t>(at), 32),
             plain::attention(std::span(a.q).subspan(elements(40L * p + h, 32), 32), keys, keys, 32, seen, p, how));

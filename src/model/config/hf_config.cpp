@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json/json_fields.h"
+#include "model/arch/parts.h"
 #include "model/arch/table.h"
 #include "model/fields/rope.h"
 #include "model/fields/text_fields.h"
