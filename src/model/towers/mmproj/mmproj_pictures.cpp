@@ -14,7 +14,7 @@ constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;
 class SettingsMaker {
  public:
   SettingsMaker(const GgufFile& file, const Json& whole)
-      : keys(file), merge(std::max<std::int64_t>(1, keys.number("spatial_merge_size", 2))), config(whole) {
+      : keys(file), merge(factor("spatial_merge_size", 2)), config(whole) {
     numbers(file, "image_mean");
     numbers(file, "image_std");
   }
@@ -32,6 +32,10 @@ class SettingsMaker {
     preprocessor["min_pixels"] = counted_twice * lowest(least_tokens);
     preprocessor["max_pixels"] = counted_twice * highest(most_tokens);
   }
+  // How many of something become one, along a side.
+  std::int64_t factor(std::string_view key, std::int64_t otherwise) const {
+    return std::clamp<std::int64_t>(keys.number(key, otherwise), 1, 64);
+  }
   std::int64_t side(std::string_view key, std::int64_t otherwise) const {
     return std::clamp<std::int64_t>(keys.number(key, otherwise), 1, ProjectorKeys::most_side);
   }
@@ -44,8 +48,8 @@ class SettingsMaker {
 
   const ProjectorKeys keys;
   const std::int64_t image = keys.number("image_size", 224),
-                     patch = std::max<std::int64_t>(1, keys.number("patch_size", 14)),
-                     scale = std::max<std::int64_t>(1, keys.number("projector.scale_factor", 2));
+                     patch = std::clamp<std::int64_t>(keys.number("patch_size", 14), 1, 1024),
+                     scale = factor("projector.scale_factor", 2);
   std::int64_t merge;
   const Json& config;
   Json preprocessor = Json::object(), processor = Json::object();
@@ -129,8 +133,7 @@ void describe_gemma3(SettingsMaker& s) {
 
 void describe_gemma4(SettingsMaker& s) {
   s.resized_by("Gemma4ImageProcessor", kBicubic);
-  const std::int64_t pooled = std::max<std::int64_t>(1, s.keys.number("projector.scale_factor", 3)),
-                     side = s.patch * pooled, most = s.keys.number("image_max_pixels", 0);
+  const std::int64_t pooled = s.factor("projector.scale_factor", 3), side = s.patch * pooled, most = s.keys.number("image_max_pixels", 0);
   s.preprocessor["do_normalize"] = true;
   s.preprocessor["patch_size"] = s.patch;
   s.preprocessor["pooling_kernel_size"] = pooled;
@@ -149,7 +152,7 @@ void describe_idefics3(SettingsMaker& s) {
 
 void describe_pixtral(SettingsMaker& s) {
   const bool light = s.config.value("model_type", "") == "lighton_ocr";
-  const std::int64_t merge = std::max<std::int64_t>(1, s.keys.number("spatial_merge_size", light ? 2 : 1));
+  const std::int64_t merge = s.factor("spatial_merge_size", light ? 2 : 1);
   s.resized_by(light ? "LightOnOcrImageProcessor" : "PixtralImageProcessor", kBicubic);
   s.preprocessor["size"] = {{"longest_edge", s.side("preproc_image_size", s.image)}};
   s.preprocessor["patch_size"] = light ? s.patch * merge : s.patch;
