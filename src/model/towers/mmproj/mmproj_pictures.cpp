@@ -133,7 +133,8 @@ void describe_gemma3(SettingsMaker& s) {
 
 void describe_gemma4(SettingsMaker& s) {
   s.resized_by("Gemma4ImageProcessor", kBicubic);
-  const std::int64_t pooled = s.factor("projector.scale_factor", 3), side = s.patch * pooled, most = s.keys.number("image_max_pixels", 0);
+  const std::int64_t pooled = s.factor("projector.scale_factor", 3), side = s.patch * pooled,
+                     most = s.keys.number("image_max_pixels", 0);
   s.preprocessor["do_normalize"] = true;
   s.preprocessor["patch_size"] = s.patch;
   s.preprocessor["pooling_kernel_size"] = pooled;

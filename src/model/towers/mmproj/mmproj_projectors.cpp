@@ -311,7 +311,8 @@ Result<Json> configuration_of(const GgufFile& file, const Projector& projector) 
   Json top = Json::object(), vision = Json::object();
   for (const auto& [name, key, most] :
        {std::tuple("hidden_size", "embedding_length", 1 << 24), std::tuple("num_hidden_layers", "block_count", 1 << 24),
-        std::tuple("num_attention_heads", "attention.head_count", 1 << 24), std::tuple("patch_size", "patch_size", 1024),
+        std::tuple("num_attention_heads", "attention.head_count", 1 << 24),
+        std::tuple("patch_size", "patch_size", 1024),
         std::tuple("image_size", "image_size", ProjectorKeys::most_side)}) {
     ESP_TRY(vision[name], data.get_integer(fmt::format("clip.vision.{}", key), {1, most}));
   }
