@@ -10,6 +10,7 @@
 
 #include "base/json/json.h"  // in_quotes
 #include "store/hub/hub_files.h"
+#include "tensor/file/gguf_names.h"
 
 namespace espalier::store {
 namespace {
@@ -107,7 +108,11 @@ std::uint64_t weight_file_bytes(const Model& model) {
   for (const HubChoice& choice : gguf_choices(files))
     if (choice.main == model.path.filename())
       for (const std::string& part : choice.files) bytes += bytes_of(part);
-  return bytes > 0 ? bytes : bytes_of(model.path.filename().string());
+  const std::string main = model.path.filename().string();
+  std::vector<std::string> names;
+  for (const HubFile& file : files) names.push_back(file.path);
+  const auto tower = mmproj_of_model(main, names);
+  return (bytes > 0 ? bytes : bytes_of(main)) + (tower ? bytes_of(*tower) : 0);
 }
 
 bool exists_locally(const std::string& path) {

@@ -32,7 +32,7 @@ Result<Model> local_model(const std::string& path);
 // or folder is, without .gguf. Empty for anything else.
 std::vector<Model> models_in_folder(const std::string& path);
 
-// Of the files that hold its weights.
+// Of the files that hold its weights, those of a vision tower beside a GGUF included.
 std::uint64_t weight_file_bytes(const Model& model);
 
 // Whether the path names something that exists; `local_model` says whether it is a model.

@@ -66,6 +66,7 @@ Result<ServingPlan> plan_of(const EngineOptions& options) {
   plan.free_bytes = room.least();
   plan.limit = room.pages_limit;
   plan.weight_bytes = static_cast<std::int64_t>(describe(*files.weights).bytes());
+  if (files.tower_weights) plan.weight_bytes += static_cast<std::int64_t>(describe(*files.tower_weights).bytes());
   plan.weights_type = dominant_type(*files.weights);
   room.pages -= std::min(memory_for_weights(room), plan.weight_bytes);
   room.addresses -= std::min(room.addresses / 4 * 3, plan.weight_bytes);

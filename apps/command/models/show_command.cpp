@@ -58,6 +58,8 @@ Json facts_of(const std::string& path, const ModelFiles& files) {
                                               {"path", files.tokenizer_path}}
                                        : Json();
   facts["chat_template"] = template_facts(files);
+  facts["reads_pictures"] = files.tower.has_value();
+  facts["tower"] = files.tower_path.empty() ? Json() : Json(files.tower_path);
   const auto fine = servable(files);
   facts["servable"] = fine.ok();
   if (!fine.ok()) facts["why_not"] = fine.error().message;
@@ -97,6 +99,8 @@ void print(const Json& facts) {
                                        : fmt::format("{} ids, begin {}, end {}", tokenizer["ids"].get<std::int64_t>(),
                                                      tokenizer["bos"].get<int>(), tokenizer["eos"].get<int>()));
   row("chat template", words_of_template(facts["chat_template"]));
+  if (facts["reads_pictures"].get<bool>())
+    row("pictures", facts["tower"].is_null() ? "yes" : "yes, by " + facts["tower"].get<std::string>());
   row("servable", facts["servable"].get<bool>() ? "yes" : "no: " + facts["why_not"].get<std::string>());
 }
 

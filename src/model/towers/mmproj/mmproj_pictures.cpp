@@ -14,7 +14,7 @@ constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;
 class SettingsMaker {
  public:
   SettingsMaker(const GgufFile& file, const Json& whole)
-      : keys(file), merge(std::max<std::int64_t>(1, keys.number("spatial_merge_size", 2))), config(whole) {
+      : keys(file), merge(factor("spatial_merge_size", 2)), config(whole) {
     numbers(file, "image_mean");
     numbers(file, "image_std");
   }
@@ -32,6 +32,13 @@ class SettingsMaker {
     preprocessor["min_pixels"] = counted_twice * lowest(least_tokens);
     preprocessor["max_pixels"] = counted_twice * highest(most_tokens);
   }
+  // How many of something become one, along a side.
+  std::int64_t factor(std::string_view key, std::int64_t otherwise) const {
+    return std::clamp<std::int64_t>(keys.number(key, otherwise), 1, 64);
+  }
+  std::int64_t side(std::string_view key, std::int64_t otherwise) const {
+    return std::clamp<std::int64_t>(keys.number(key, otherwise), 1, ProjectorKeys::most_side);
+  }
   // Tokens of a square of image_size.
   std::int64_t tokens_of_square() const {
     const std::int64_t side = image / patch / scale;
@@ -41,8 +48,8 @@ class SettingsMaker {
 
   const ProjectorKeys keys;
   const std::int64_t image = keys.number("image_size", 224),
-                     patch = std::max<std::int64_t>(1, keys.number("patch_size", 14)),
-                     scale = std::max<std::int64_t>(1, keys.number("projector.scale_factor", 2));
+                     patch = std::clamp<std::int64_t>(keys.number("patch_size", 14), 1, 1024),
+                     scale = factor("projector.scale_factor", 2);
   std::int64_t merge;
   const Json& config;
   Json preprocessor = Json::object(), processor = Json::object();
@@ -54,8 +61,8 @@ class SettingsMaker {
     for (std::size_t i = 0; i < 3; ++i) preprocessor[name].push_back((*list)[i]);
   }
   std::int64_t limit(std::string_view key, std::int64_t tokens) const {
-    const std::int64_t told = keys.number(key, 0);
-    return told > 0 ? told : tokens * patch * patch * merge * merge;
+    const std::int64_t told = keys.number(key, 0), most = 1 << 24;
+    return std::min(most, told > 0 ? told : tokens * patch * patch * merge * merge);
   }
 };
 
@@ -126,8 +133,8 @@ void describe_gemma3(SettingsMaker& s) {
 
 void describe_gemma4(SettingsMaker& s) {
   s.resized_by("Gemma4ImageProcessor", kBicubic);
-  const std::int64_t pooled = std::max<std::int64_t>(1, s.keys.number("projector.scale_factor", 3)),
-                     side = s.patch * pooled, most = s.keys.number("image_max_pixels", 0);
+  const std::int64_t pooled = s.factor("projector.scale_factor", 3), side = s.patch * pooled,
+                     most = s.keys.number("image_max_pixels", 0);
   s.preprocessor["do_normalize"] = true;
   s.preprocessor["patch_size"] = s.patch;
   s.preprocessor["pooling_kernel_size"] = pooled;
@@ -136,7 +143,7 @@ void describe_gemma4(SettingsMaker& s) {
 
 void describe_idefics3(SettingsMaker& s) {
   s.resized_by("SmolVLMImageProcessor", kLanczos);
-  s.preprocessor["size"] = {{"longest_edge", s.keys.number("preproc_image_size", 4 * s.image)}};
+  s.preprocessor["size"] = {{"longest_edge", s.side("preproc_image_size", 4 * s.image)}};
   s.preprocessor["max_image_size"] = {{"longest_edge", s.image}};
   s.processor["image_seq_len"] = s.tokens_of_square();
   Json films = s.preprocessor;  // a frame is one view
@@ -146,9 +153,9 @@ void describe_idefics3(SettingsMaker& s) {
 
 void describe_pixtral(SettingsMaker& s) {
   const bool light = s.config.value("model_type", "") == "lighton_ocr";
-  const std::int64_t merge = std::max<std::int64_t>(1, s.keys.number("spatial_merge_size", light ? 2 : 1));
+  const std::int64_t merge = s.factor("spatial_merge_size", light ? 2 : 1);
   s.resized_by(light ? "LightOnOcrImageProcessor" : "PixtralImageProcessor", kBicubic);
-  s.preprocessor["size"] = {{"longest_edge", s.keys.number("preproc_image_size", s.image)}};
+  s.preprocessor["size"] = {{"longest_edge", s.side("preproc_image_size", s.image)}};
   s.preprocessor["patch_size"] = light ? s.patch * merge : s.patch;
   s.processor["processor_class"] = light ? "LightOnOcrProcessor" : "PixtralProcessor";
   s.processor["patch_size"] = s.patch;
@@ -178,7 +185,7 @@ void describe_lfm2(SettingsMaker& s) {
   const std::int64_t token = s.patch * s.patch * s.merge * s.merge;
   s.preprocessor["encoder_patch_size"] = s.patch;
   s.preprocessor["downsample_factor"] = s.scale;
-  s.preprocessor["tile_size"] = s.keys.number("preproc_image_size", 512);
+  s.preprocessor["tile_size"] = s.side("preproc_image_size", 512);
   s.preprocessor["min_tiles"] = s.keys.number("preproc_min_tiles", 2);
   s.preprocessor["max_tiles"] = s.keys.number("preproc_max_tiles", 10);
   s.preprocessor["min_image_tokens"] = s.lowest(64) / token;

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace espalier {
 
 // --- keys ---
 
 std::int64_t ProjectorKeys::number(std::string_view key, std::int64_t otherwise) const {
-  const auto found = file_.metadata().find_integer(fmt::format("clip.vision.{}", key), {0, 1 << 24});
+  const auto found = file_.metadata().find_integer(fmt::format("clip.vision.{}", key), {0, 1 << 30});
   return found.ok() && *found ? **found : otherwise;
 }
 
@@ -162,16 +163,17 @@ void complete_glm5v(const ProjectorKeys& keys, Json& top, Json& vision) {
   vision["projection_intermediate_size"] = keys.rows("mm.up.weight");
 }
 
+// Learned positions of a square.
+std::int64_t side_of_positions(const ProjectorKeys& keys) {
+  return std::llround(std::sqrt(static_cast<double>(keys.rows("v.position_embd.weight"))));
+}
+
 void complete_minicpm(const ProjectorKeys& keys, Json& top, Json& vision) {
   const std::vector<std::int64_t> merger = keys.numbers("wa_layer_indexes");
   top["model_type"] = "minicpmv4_6";
   vision["insert_layer_id"] = merger.empty() ? 6 : merger.front();
+  vision["image_size"] = side_of_positions(keys) * keys.number("patch_size", 14);  // the key is about slices
   vision["hidden_act"] = "gelu_pytorch_tanh";
-}
-
-// Learned positions of a square.
-std::int64_t side_of_positions(const ProjectorKeys& keys) {
-  return std::llround(std::sqrt(static_cast<double>(keys.rows("v.position_embd.weight"))));
 }
 
 void complete_paddleocr(const ProjectorKeys& keys, Json& top, Json& vision) {
@@ -307,11 +309,12 @@ Result<Json> configuration_of(const GgufFile& file, const Projector& projector) 
   const ProjectorKeys keys(file);
   const GgufMetadata& data = file.metadata();
   Json top = Json::object(), vision = Json::object();
-  for (const auto& [name, key] :
-       {std::pair("hidden_size", "embedding_length"), std::pair("num_hidden_layers", "block_count"),
-        std::pair("num_attention_heads", "attention.head_count"), std::pair("patch_size", "patch_size"),
-        std::pair("image_size", "image_size")}) {
-    ESP_TRY(vision[name], data.get_integer(fmt::format("clip.vision.{}", key), {1, 1 << 24}));
+  for (const auto& [name, key, most] :
+       {std::tuple("hidden_size", "embedding_length", 1 << 24), std::tuple("num_hidden_layers", "block_count", 1 << 24),
+        std::tuple("num_attention_heads", "attention.head_count", 1 << 24),
+        std::tuple("patch_size", "patch_size", 1024),
+        std::tuple("image_size", "image_size", ProjectorKeys::most_side)}) {
+    ESP_TRY(vision[name], data.get_integer(fmt::format("clip.vision.{}", key), {1, most}));
   }
   ESP_TRY(const double eps, data.get_number("clip.vision.attention.layer_norm_epsilon", {.low = 0, .high = 1}));
   ESP_TRY(const std::int64_t text, data.get_integer("clip.vision.projection_dim", {1, 1 << 24}));

@@ -20,6 +20,7 @@ struct StoredRole {
 // A tower's file while its configuration is made.
 class ProjectorKeys {
  public:
+  static constexpr int most_side = 8192;  // of a picture that a tower reads at once, in pixels
   explicit ProjectorKeys(const GgufFile& file) : file_(file) {}
   std::int64_t number(std::string_view key, std::int64_t otherwise) const;  // behind "clip.vision."
   bool has(std::string_view tensor) const { return file_.find(tensor) != nullptr; }
