@@ -44,8 +44,8 @@ struct Call {
     wanted = std::move(files);
     return {Error::Kind::busy, "this is fetched first", {}, {}};
   }
-  mutable std::vector<MediaAddress> wanted;  // of run_again_with()
-  std::shared_ptr<FetchedMedia> fetched;     // null: none yet
+  mutable std::vector<MediaAddress> wanted = {};  // of run_again_with()
+  std::shared_ptr<FetchedMedia> fetched = {};     // null: none yet
   bool runs_again() const { return again_slowly || !wanted.empty(); }
 };
 
