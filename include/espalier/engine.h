@@ -158,10 +158,10 @@ struct PinWish {      // a prefix that is to stay in memory
   std::string id;     // its name; empty: one is made up
   std::string scope;  // as in RequestFields
   std::vector<TokenId> tokens;
-  std::vector<PictureInput> pictures = {};  // among them, each whole
-  double seconds = 0;                       // for how long; 0 = until it is released
+  double seconds = 0;  // for how long; 0 = until it is released
   bool automatic =
       false;  // by a request that is to find it again: renewed where it exists; the oldest of these make room
+  std::vector<PictureInput> pictures = {};  // among the tokens, each whole
 };
 // A pinned prefix as the engine lists it.
 struct PinInfo {

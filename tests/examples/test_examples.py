@@ -64,11 +64,11 @@ def setUpModule():
         print("left out: the examples in Python; this build has no Python package")
 
 
-def run(language, name, **variables):
+def run(language, name, *arguments, **variables):
     """What it prints; without `variables` with the model in its own process."""
     kept = {key: value for key, value in os.environ.items() if not key.endswith("_BASE_URL") and key != "ESPALIER_MODEL"}
     kept.update(variables or {"ESPALIER_MODEL": model.path, "ESPALIER_ACTIVATIONS": "f32"}, PYTHONPATH=PACKAGE or "", PYTHONDONTWRITEBYTECODE="1")
-    done = subprocess.run(COMMANDS[language](name), env=kept, cwd=model.folder.name, capture_output=True, text=True, errors="replace",
+    done = subprocess.run([*COMMANDS[language](name), *arguments], env=kept, cwd=model.folder.name, capture_output=True, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, timeout=PATIENCE)
     expect_no_report(done.stderr)
     assert done.returncode == 0, f"{name} in {language}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -284,6 +284,47 @@ class AgainstAServer(unittest.TestCase):
                               env={**os.environ, "PYTHONPATH": PACKAGE}, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("the same outputs in 1 rounds", done.stdout)
+
+
+class TheJudgeSees(unittest.TestCase):
+    """The judge with a photograph, on a tiny model that sees: against its server in both languages, and in Python's own process."""
+    FOLDER = MODEL.parent / "mm-gemma3"
+    PICTURES = SOURCE / "tests" / "data" / "pictures"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.model = pathlib.Path(cls.folder.name) / "sees"
+        shutil.copytree(cls.FOLDER, cls.model)
+        config = json.loads((cls.model / "config.json").read_text())
+        config["text_config"]["max_position_embeddings"] = 8192  # the judge's prompt has thousands of bytes, each a token of this model
+        (cls.model / "config.json").write_text(json.dumps(config))
+        cls.server = Server(model=cls.model)
+        cls.addClassCleanup(cls.server.kill)
+        cls.url = f"http://127.0.0.1:{cls.server.port}"
+        # What a model without understanding takes the text for is up to the picture: one with which it goes on to judge.
+        pictures = [None, *(str(cls.PICTURES / name) for name in ("rgb.jpg", "turned.jpg", "l.jpg", "progressive.jpg", "rgb.png", "lossy.webp", "rgba.png", "palette.png"))]
+        cls.told = {picture: run("C++", "multi_dimensional_judge", *([picture] if picture else []), ESPALIER_BASE_URL=cls.url) for picture in pictures}
+
+    def essays(self):
+        return [picture for picture, told in self.told.items() if picture and told.startswith("kind of text: essay")]
+
+    def test_an_essay_with_a_photograph_is_judged_from_all_sides(self):
+        self.assertTrue(self.essays(), self.told)
+        for picture in self.essays():
+            CHECKS["multi_dimensional_judge"](self.told[picture])
+
+    def test_the_picture_counts(self):
+        self.assertGreater(len(set(self.told.values())), 1, self.told)
+
+    def test_both_languages_tell_the_same(self):
+        if not PACKAGE:
+            self.skipTest("no Python package")
+        picture = self.essays()[0]
+        wanted = CHECKS["multi_dimensional_judge"](self.told[picture])
+        for where in ({"ESPALIER_BASE_URL": self.url}, {"ESPALIER_MODEL": str(self.model), "ESPALIER_ACTIVATIONS": "f32"}):
+            self.assertEqual(CHECKS["multi_dimensional_judge"](run("Python", "multi_dimensional_judge", picture, **where)), wanted, where)
 
 
 if __name__ == "__main__":

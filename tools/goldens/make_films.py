@@ -1,7 +1,7 @@
 """Writes tests/data/pictures/films.json: what transformers' processors and models make of films, for the goldens of vision
 models whose processor takes them. Compact: frames are drawn again by the tests, pixels are digests, weights are the goldens'.
 
-  python make_films.py GOLDENS/models OUT    (transformers 5.24.0, torch, torchvision, num2words, Pillow)
+  python make_films.py GOLDENS/models OUT [FAMILY...]    (some families: the others stay; transformers 5.24.0, torch, torchvision, num2words, Pillow)
 
 Of each family: token texts and names put into the golden's vocabulary, the files of the processor, which frames are taken of
 films of some lengths, digests of pixels, and two prompts with films: the text that stands for the film, the tokens, greedy
@@ -78,7 +78,7 @@ def film_tensor(frames):
 def processor_for(spec, folder):
     tok = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), bos_token="<|bos|>", eos_token="<|eos|>", pad_token="<|pad|>",
                                                extra_special_tokens={**json.loads((folder / "tokenizer_config.json").read_text()).get("extra_special_tokens", {}), **spec["names"],
-                                                                     **({"audio_token": "<|system|>", "boa_token": "<|assistant|>", "eoa_token": "<|user|>"} if spec.get("audio") else {})})
+                                                                     **({"audio_token": "<|pad|>", "boa_token": "<|bos|>", "eoa_token": "<|eos|>"} if spec.get("audio") else {})})
     _, pictures = processor_of(folder)
     films = getattr(transformers, spec["video"]).from_pretrained(folder)
     more = {"feature_extractor": transformers.Gemma4AudioFeatureExtractor()} if spec.get("audio") else {}
@@ -224,12 +224,12 @@ def entry_of(name, spec, goldens, scratch):
 
 
 def main(goldens, out, only):
-    listed = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, spec in FAMILIES.items():
-            if not only or name in only:
-                listed.append(entry_of(name, spec, goldens, pathlib.Path(scratch)))
-    out.write_text(json.dumps(listed, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n")
+    made = {"mm-" + entry["name"]: entry for entry in json.loads(out.read_text())} if out.exists() else {}
+    for name in only or FAMILIES:
+        with tempfile.TemporaryDirectory() as scratch:
+            made[name] = entry_of(name, FAMILIES[name], goldens, pathlib.Path(scratch))
+        listed = [made[each] for each in FAMILIES if each in made]
+        out.write_text(json.dumps(listed, separators=(",", ":")).replace('{"name":"', '\n{"name":"') + "\n")
 
 
 if __name__ == "__main__":

@@ -56,15 +56,17 @@ TEST(FilmPlaceholders, Qwen2WritesNothingButTokens) {
 }
 
 TEST(FilmPlaceholders, GlmWritesTheTimeBehindEachGroup) {
-  for (const char* type :
-       {R"({"image_processor_type": "Glm46VImageProcessor"})", R"({"image_processor_type": "Glm4vImageProcessor"})"}) {
-    const auto glm = made(type, "{}", R"({"image_token": "I"})");
+  for (const bool newer : {true, false}) {
+    const auto glm = made(newer ? R"({"image_processor_type": "Glm46VImageProcessor"})"
+                                : R"({"image_processor_type": "Glm4vImageProcessor"})",
+                          "{}", R"({"image_token": "I"})");
+    const std::string unit = newer ? ".0 seconds" : "";
     EXPECT_EQ(glm->film_placeholder(), "<|video|>");
     EXPECT_EQ(glm->film_token(), "I");
     for (const FilmTimes& times : {five, six})
-      EXPECT_EQ(written(*glm, grid_block(), times, "I"),
-                "<|begin_of_image|>IIIIII<|end_of_image|>0.0 seconds<|begin_of_image|>IIIIII<|end_of_image|>1.0 seconds"
-                "<|begin_of_image|>IIIIII<|end_of_image|>2.0 seconds");
+      EXPECT_EQ(written(*glm, grid_block(), times, "I"), "<|begin_of_image|>IIIIII<|end_of_image|>0" + unit +
+                                                             "<|begin_of_image|>IIIIII<|end_of_image|>1" + unit +
+                                                             "<|begin_of_image|>IIIIII<|end_of_image|>2" + unit);
   }
 }
 

@@ -63,8 +63,8 @@ std::string pin_name(const PinWish& wish) {
   name.add(std::string_view(wish.scope));
   name.add(std::as_bytes(std::span(wish.tokens)));
   for (const PictureInput& picture : wish.pictures) {
-    for (const std::uint64_t half : picture.content) name.add(half);
-    name.add(static_cast<std::uint64_t>(picture.spans.front().first));
+    for (const std::uint64_t half : picture.content) name.add_number(half);
+    name.add_number(static_cast<std::uint64_t>(picture.spans.front().first));
   }
   return fmt::format("cache-control-{}", name.text());
 }

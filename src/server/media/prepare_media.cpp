@@ -83,9 +83,9 @@ Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& so
   ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
   // The same frames as pictures, or at another pace, are something else for the model.
   Fingerprint preparation;
-  preparation.add("film");
-  preparation.add(processor.fingerprint());
-  preparation.add(std::bit_cast<std::uint64_t>(made.block.seconds));
+  preparation.add(std::string_view("film"));
+  preparation.add_number(processor.fingerprint());
+  preparation.add_number(std::bit_cast<std::uint64_t>(made.block.seconds));
   made.content = pictures::content_hash(frames, preparation.value());
   return made;
 }

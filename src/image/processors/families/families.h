@@ -23,8 +23,9 @@ MadeProcessor make_qwen2_vl(Settings& settings);  // Qwen2-VL, 2.5-VL, 3-VL, 3.5
 MadeProcessor make_minimax_m3_vl(Settings& settings);
 MadeProcessor make_glm4v(Settings& settings);  // GLM-4.1V, 4.5V, 4.6V, GLM-OCR
 MadeProcessor make_glm5_next(Settings& settings);
-// A plan's pictures, and films as all GLM models are told them: marks around each group of frames, its time behind it.
-std::unique_ptr<GridProcessor> glm_processor(GridPlan plan, std::string image_token);
+// A plan's pictures, and films as all GLM models are told them: marks around each group of frames, its time behind it, as a
+// whole number or as "1.0 seconds".
+std::unique_ptr<GridProcessor> glm_processor(GridPlan plan, std::string image_token, bool whole_seconds);
 MadeProcessor make_paddleocr_vl(Settings& settings);
 MadeProcessor make_hunyuan_vl(Settings& settings);
 MadeProcessor make_kimi_k25(Settings& settings);

@@ -33,7 +33,8 @@ GridPlan read_plan(Settings& settings, int highest, Arithmetic arithmetic) {
 // Marks around each group of frames, and its time behind it.
 class GlmProcessor : public GridProcessor {
  public:
-  using GridProcessor::GridProcessor;
+  GlmProcessor(GridPlan plan, std::string image_token, bool whole_seconds)
+      : GridProcessor(std::move(plan), std::move(image_token)), whole_seconds_(whole_seconds) {}
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
     Placeholders places;
     const std::vector<double>& seconds = times.frames;
@@ -41,10 +42,14 @@ class GlmProcessor : public GridProcessor {
       double at = seconds.empty() ? 0 : seconds[std::min(2 * group, (seconds.size() - 1) / 2 * 2)];
       places.add("<|begin_of_image|>");
       places.add_image_tokens(tokens_of_step(block));
-      places.add(fmt::format("<|end_of_image|>{:.1f} seconds", at));
+      places.add("<|end_of_image|>" +
+                 (whole_seconds_ ? std::to_string(static_cast<std::int64_t>(at)) : fmt::format("{:.1f} seconds", at)));
     }
     return places;
   }
+
+ private:
+  bool whole_seconds_;
 };
 
 FrameRule glm4v_frame_rule(Settings& films, int together) {
@@ -59,13 +64,15 @@ FrameRule glm4v_frame_rule(Settings& films, int together) {
 
 }  // namespace
 
-std::unique_ptr<GridProcessor> glm_processor(GridPlan plan, std::string image_token) {
-  return std::make_unique<GlmProcessor>(std::move(plan), std::move(image_token));
+std::unique_ptr<GridProcessor> glm_processor(GridPlan plan, std::string image_token, bool whole_seconds) {
+  return std::make_unique<GlmProcessor>(std::move(plan), std::move(image_token), whole_seconds);
 }
 
 MadeProcessor make_glm4v(Settings& settings) {
+  const std::string whole = settings.processor_class();
+  const bool older = whole.empty() ? settings.type() == "Glm4vImageProcessor" : whole == "Glm4vProcessor";
   auto processor = glm_processor(read_plan(settings, 28 * 28 * 15'000, Arithmetic::stepwise),
-                                 settings.token("image_token", "<|image|>"));
+                                 settings.token("image_token", "<|image|>"), older);
   processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
   Settings films = settings.video();
   FilmPlan plan{read_plan(films, 28 * 28 * 2 * 30'000, Arithmetic::folded), {}};

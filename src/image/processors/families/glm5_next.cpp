@@ -97,8 +97,8 @@ FilmPlan glm5_films(Settings films) {
 }  // namespace
 
 MadeProcessor make_glm5_next(Settings& settings) {
-  auto processor =
-      glm_processor(read_glm5_plan(settings, 8'000, Arithmetic::stepwise), settings.token("image_token", "<|image|>"));
+  auto processor = glm_processor(read_glm5_plan(settings, 8'000, Arithmetic::stepwise),
+                                 settings.token("image_token", "<|image|>"), false);
   processor->set_surroundings("<|begin_of_image|>", "<|end_of_image|>");
   processor->set_films(glm5_films(settings.video()), settings.token("video_token", "<|video|>"),
                        processor->image_token());
