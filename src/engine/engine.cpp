@@ -157,6 +157,8 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
+  // Nothing of a whole text is kept: the pool holds what one step computes, and what is admitted for the next.
+  if (decoder->sees_both_ways() && options.max_total_tokens == 0) options.max_total_tokens = 2 * chosen.rows();
   const CacheLayout layout{decoder->keeps().per_token, chosen.kv};
   info.packed_weights = std::move(loaded.packed_weights);
   const bool pools = files.pooled.has_value(), whole_texts = decoder->sees_both_ways();
@@ -242,7 +244,7 @@ PoolingPlan Engine::Impl::pooling_plan() {
   return {.how = files.config.spec.pooled->pooling,
           .row_width = decoder->vocabulary(),
           .width = decoder->pooled_width(),
-          .at_once = decoder->max_rows(),
+          .at_once = Decoder::kPooledRows,
           .finish = [this](std::span<const float* const> vectors) { return decoder->finish(vectors); }};
 }
 

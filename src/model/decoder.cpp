@@ -59,13 +59,14 @@ struct Decoder::Impl {
   // What stands behind the pooling, over the model's needs; nothing: vectors stay as they are.
   class PooledProgram {
    public:
-    static Result<std::unique_ptr<PooledProgram>> make(const Program& of_model, Loaded& loaded, int max_rows) {
+    static Result<std::unique_ptr<PooledProgram>> make(const Program& of_model, Loaded& loaded) {
       auto pooled = std::make_unique<PooledProgram>();
       pooled->program_ = of_model;
       pooled->program_.ops = std::move(pooled->program_.pooled_ops);
       pooled->program_.output = of_model.pooled_output;
       pooled->program_.vocabulary = of_model.pooled_output.width;
-      ESP_CHECK(pooled->running_.lower(pooled->program_, loaded, max_rows));
+      pooled->leave_buffers_of_the_model();
+      ESP_CHECK(pooled->running_.lower(pooled->program_, loaded, kPooledRows));
       return pooled;
     }
     int width() const { return program_.vocabulary; }
@@ -77,6 +78,15 @@ struct Decoder::Impl {
     }
 
    private:
+    // They take no memory here.
+    void leave_buffers_of_the_model() {
+      std::vector<bool> used(program_.buffers.size());
+      for (const Op& op : program_.ops)
+        for_each_place(op, [&](const Rows& rows, bool) { used[static_cast<std::size_t>(rows.buffer)] = true; });
+      for (std::size_t b = 0; b < used.size(); ++b)
+        if (!used[b]) program_.buffers[b] = 1;
+    }
+
     Program program_;
     Running running_;
     std::vector<TokenId> tokens_;
@@ -98,7 +108,7 @@ struct Decoder::Impl {
     ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
     ESP_CHECK(running.lower(program, loaded, options.max_rows));
     if (!program.pooled_ops.empty()) {
-      ESP_TRY(pooled, PooledProgram::make(program, loaded, options.max_rows));
+      ESP_TRY(pooled, PooledProgram::make(program, loaded));
     }
     if (program.draft_ops.empty()) return success();
     ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows));

@@ -47,7 +47,8 @@ class Decoder final : public Model {
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;
   // Of a model that pools (ModelSpec::pooled; its rows are vocabulary() wide): what stands behind the pooling, of such
-  // vectors, one row of pooled_width() each. Valid until the next call; at most max_rows() at once.
+  // vectors, one row of pooled_width() each. Valid until the next call; at most kPooledRows at once.
+  static constexpr int kPooledRows = 256;
   std::span<const float> finish(std::span<const float* const> vectors);
   bool sees_both_ways() const;  // ModelSpec::both_ways
   int pooled_width() const;     // 0: it gives logits

@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import struct
+import tempfile
 import threading
 import unittest
 
@@ -302,6 +303,59 @@ class Pictures(unittest.TestCase):
             self.assertNotEqual(one, two)
             self.assertNotEqual(one, vector({"input": {"text": "it", "image": first}, "instruct": "Find it."}))
             self.assertIn("input", vector({"input": {"image": "data:image/png;base64,AAAA"}}, 400))
+
+
+class LateInteraction(unittest.TestCase):
+    """ColQwen2 around a golden of Qwen2-VL: tools/goldens/make_late_interaction.py computes what the same checkpoint gives."""
+
+    def checkpoint(self, inner, folder, width):
+        """The golden's files, its tensors below vlm., and a projection by a formula."""
+        for file in inner.iterdir():
+            if file.name not in ("config.json", "model.safetensors", "golden.json", "tensors.safetensors"):
+                (folder / file.name).write_bytes(file.read_bytes())
+        config = json.loads((inner / "config.json").read_text())
+        outer = {"architectures": ["ColQwen2ForRetrieval"], "model_type": "colqwen2", "embedding_dim": width, "vlm_config": config}
+        (folder / "config.json").write_text(json.dumps(outer))
+        data = (inner / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        head = {name: entry for name, entry in json.loads(data[8:8 + size]).items() if name not in ("__metadata__", "lm_head.weight")}
+        body, hidden = data[8 + size:], config["hidden_size"]
+        renamed = {}
+        for name, entry in head.items():
+            inside = name.removeprefix("model.")
+            renamed["vlm." + (inside if inside.startswith("visual.") else "language_model." + inside)] = entry
+        weight = [math.sin(1 + 7 * i + 3 * j) for i in range(width) for j in range(hidden)]
+        bias = [math.cos(i) for i in range(width)]
+        for name, values, shape in (("weight", weight, [width, hidden]), ("bias", bias, [width])):
+            renamed[f"embedding_proj_layer.{name}"] = {"dtype": "F32", "shape": shape,
+                                                       "data_offsets": [len(body), len(body) + 4 * len(values)]}
+            body += struct.pack(f"<{len(values)}f", *values)
+        text = json.dumps(renamed).encode()
+        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+    def test_every_token_has_a_vector_and_documents_are_ranked_by_their_best(self):
+        wanted = json.loads((SOURCE / "tests/data/goldens/late_interaction.json").read_text())
+        inner = SHARED / "goldens/models/mm-qwen2-vl"
+        if not inner.exists():
+            self.skipTest("left out: no golden mm-qwen2-vl here")
+        with tempfile.TemporaryDirectory() as place:
+            folder = pathlib.Path(place)
+            self.checkpoint(inner, folder, wanted["width"])
+            with Server(model=folder) as server:
+                for case in golden_of(inner)["cases"]:
+                    body = {"input_ids": case["tokens_one_placeholder_per_image"]}
+                    if case["images"]:
+                        body["image_data"] = ["data:image/png;base64," + base64.b64encode((inner / name).read_bytes()).decode()
+                                              for name in case["images"]]
+                    answer = server.post("/encode", body)
+                    self.assertEqual(answer.status, 200, answer.body)
+                    rows = wanted["rows"][case["name"]]
+                    self.assertLessEqual(max(worst(*pair) for pair in zip(answer.json["embedding"], rows, strict=True)), 2e-4)
+                query, documents = "who?", ["she sells sea shells", "who?"]
+                results = server.post("/v1/rerank", {"query": query, "documents": documents}).json["results"]
+                self.assertEqual(results[0]["index"], 1)
+                length = len(server.post("/encode", {"text": query}).json["embedding"])
+                self.assertAlmostEqual(results[0]["relevance_score"], length, delta=1e-4)
 
 
 class Purpose(unittest.TestCase):

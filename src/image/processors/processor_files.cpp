@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json/json.h"
+#include "base/json/inner_model.h"
 #include "base/json/json_fields.h"
 
 namespace espalier::pictures {
@@ -40,6 +41,7 @@ Result<std::optional<ProcessorFiles>> read_processor_files(const std::filesystem
   ESP_TRY(files.video_preprocessor, read_config(folder / "video_preprocessor_config.json"));
   ESP_TRY(files.tokenizer, read_config(folder / "tokenizer_config.json"));
   ESP_TRY(files.config, read_config(folder / "config.json"));
+  files.config = with_inner_model(std::move(files.config));
   return std::optional(std::move(files));
 }
 

@@ -61,7 +61,7 @@ constexpr Architecture kTable[] = {
     {"flint", "Flint", "", flint},
     {"gemma", "Gemma", "gemma", gemma},
     {"gemma2", "Gemma2", "gemma2", gemma2},
-    {"gemma3", "Gemma3", "gemma3|gemma-embedding", gemma3, "gemma3_text"},
+    {"gemma3", "Gemma3|Gemma3Text", "gemma3|gemma-embedding", gemma3, "gemma3_text"},
     {"gemma3n", "Gemma3n", "gemma3n", gemma3n, "gemma3n_text"},
     {"gemma4", "Gemma4", "gemma4", gemma4, "gemma4_text"},
     {"gemma4_unified", "Gemma4Unified", "", gemma4, "gemma4_unified_text"},

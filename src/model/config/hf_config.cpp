@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json/inner_model.h"
 #include "base/json/json_fields.h"
 #include "model/arch/parts.h"
 #include "model/arch/table.h"
 #include "model/fields/rope.h"
 #include "model/fields/text_fields.h"
 #include "model/fields/unread.h"
+#include "model/program/builder.h"
 #include "tensor/file/open_file.h"
 
 namespace espalier {
@@ -44,7 +46,7 @@ Result<Named> architecture(const Json& root, const std::string& file) {
     ESP_TRY(const std::string name, as_string(classes->front(), "architectures[0]"));
     if (const auto* found = architecture_of_class(name)) return Named{found, name};
     if (const auto* found = type ? architecture_of_type(*type) : nullptr;
-        found && name.ends_with("ForConditionalGeneration"))
+        found && (name.ends_with("ForConditionalGeneration") || name.ends_with("ForRetrieval")))
       return Named{found, name};
     return unsupported_architecture(file, "architectures", name, unknown_fields(root, name));
   }
@@ -56,7 +58,7 @@ Result<Named> architecture(const Json& root, const std::string& file) {
 
 Head head_of(std::string_view class_name) {
   if (class_name.ends_with("ForSequenceClassification")) return Head::classification;
-  if (class_name.ends_with("ForMaskedLM")) return Head::none;
+  if (class_name.ends_with("ForMaskedLM") || class_name.ends_with("ForRetrieval")) return Head::none;
   return class_name.ends_with("Model") && !class_name.ends_with("LMHeadModel") ? Head::none : Head::language_model;
 }
 
@@ -122,11 +124,20 @@ Result<> read_labels(const Json& root, ModelConfig& config) {
   return success();
 }
 
+// Every row through one matrix: vectors that are compared one by one.
+PooledOutput late_interaction(ModelSpec& spec, int width) {
+  spec.names.hf.push_back({"retrieval", "embedding_proj_layer"});
+  return {Pooling::each,
+          [width](Builder& b, Rows x) { return b.matmul(x, {b.matrix("retrieval", width, x.width, true)}); }};
+}
+
 // What a checkpoint without a language model's head is there for.
-void choose_output(ModelConfig& config) {
+void choose_output(const Fields& fields, ModelConfig& config) {
   ModelSpec& spec = config.spec;
   if (spec.both_ways && config.head == Head::language_model) config.head = Head::none;
   if (config.head == Head::none) spec.pooled = PooledOutput{spec.usual_pooling};
+  if (config.class_name.ends_with("ForRetrieval"))
+    spec.pooled = late_interaction(spec, fields.count_or({"embedding_dim"}, 128, ConfigLimits::hidden));
   if (config.head == Head::classification) spec.pooled = scores_of(spec, config.labels);
   if (spec.both_ways && spec.positions > 0)
     config.context_length = std::min<std::int64_t>(config.context_length, spec.positions - spec.first_position);
@@ -139,8 +150,9 @@ void take_pictures(const Fields& vision, ModelSpec& spec) {
       static_cast<int>(std::min(vision.integers({"deepstack_visual_indexes"}).size(), spec.layers.size()));
 }
 
-Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
-  if (!whole.is_object()) return bad_request(fmt::format("the text must be an object, but is {}", type_name(whole)));
+Result<ModelConfig> read_fields(const Json& given, const std::string& file) {
+  if (!given.is_object()) return bad_request(fmt::format("the text must be an object, but is {}", type_name(given)));
+  const Json whole = with_inner_model(given);
   const Json root = text_fields(whole);
   ModelConfig config;
   ESP_TRY(const Named named, architecture(root, file));
@@ -157,7 +169,8 @@ Result<ModelConfig> read_fields(const Json& whole, const std::string& file) {
   ESP_CHECK(read_tokens(root, config));
   ESP_CHECK(read_storage(root, config));
   ESP_CHECK(read_labels(root, config));
-  choose_output(config);
+  choose_output(fields, config);
+  if (fields.problem()) return *fields.problem();
   ESP_CHECK(check_tokens(config, file));
   return config;
 }

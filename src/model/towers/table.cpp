@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json/inner_model.h"
 #include "model/fields/text_fields.h"
 
 namespace espalier {
@@ -74,7 +75,7 @@ const TowerFamily* tower_family(std::string_view model_type) {
 Result<std::optional<TowerSpec>> read_tower_config(std::string_view json, const std::string& file_name) {
   auto root = parse_json(json);
   if (!root.ok()) return in_file(std::move(root).error(), file_name);
-  auto spec = read(*root, file_name);
+  auto spec = read(with_inner_model(std::move(root).value()), file_name);
   if (spec.ok() || spec.error().kind != Error::Kind::bad_request) return spec;
   return in_file(std::move(spec).error(), file_name);
 }

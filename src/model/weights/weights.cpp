@@ -25,7 +25,8 @@ constexpr std::string_view kOldTower = "vision_tower.vision_model.", kTower = "v
 Weights::Weights(const TensorFile& file, Naming naming, const PackedWeights* packed)
     : file_(file), naming_(naming), packed_(packed) {
   if (naming_ == Naming::gguf || file_.find("model.embed_tokens.weight") != nullptr) return;
-  for (const std::string_view instead : {"model.language_model.", "language_model.model.", "model.text_model."})
+  for (const std::string_view instead : {"model.language_model.", "language_model.model.", "model.text_model.",
+                                         "vlm.language_model.", "vlm.model.language_model."})
     if (file_.find(std::string(instead) + "embed_tokens.weight") != nullptr) {
       prefix_ = "model.";
       instead_ = instead;
@@ -47,7 +48,9 @@ const Tensor* Weights::find(std::string_view name) const {
       return file_.find(
           std::string(instead_).append("blocks.").append(rest.substr(std::string_view("layers.").size())));
     }
-    return file_.find("language_model." + std::string(name));
+    for (const std::string_view first : {"language_model.", "vlm.", "vlm.model."})
+      if (const Tensor* found = file_.find(std::string(first).append(name))) return found;
+    return nullptr;
   }
   // Checkpoints of a model without its head leave the first part of names away.
   // Those of Mamba's relatives begin with "backbone.", "model." or both.

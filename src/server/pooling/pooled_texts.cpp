@@ -1,5 +1,7 @@
 #include "server/pooling/pooled_texts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "server/admission/deadline.h"
@@ -112,7 +114,8 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
     if (end.timing.finished >= summary_.timing.finished) summary_.timing = end.timing;
     if (end.reason != FinishReason::error && end.reason != FinishReason::abort) return;
     text.error = end.error;
-    if (text.error->message.empty()) text.error->message = "the text was not computed";
+    if (text.error->message.empty()) text.error = Error{Error::Kind::cancelled, "the text was aborted", {}, {}};
+    name_place(text, work_.texts.size());
   }
 
   // As many more as there is room for. Fails: nothing of the whole can be taken.
@@ -126,6 +129,7 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
         if (kind == Error::Kind::busy && begun_) return success();  // some of it runs, or has run: the rest waits
         if (kind == Error::Kind::busy || kind == Error::Kind::unavailable) return stream.error();
         text.error = stream.error();
+        name_place(text, work_.texts.size());
         continue;
       }
       begun_ = true;
@@ -200,6 +204,14 @@ void begin_pooled(const Call& call, net::HttpRequest& request, net::Responder& r
   if (responder.closed()) return;
   std::make_shared<PooledDelivery>(call.service, call.model, std::move(request), std::move(responder), std::move(work))
       ->start();
+}
+
+void name_place(PooledText& text, std::size_t count) {
+  if (count == 1 || !text.error) return;
+  Error& error = *text.error;
+  if (error.field.empty() || error.field == "input_ids" || error.field == "image_data") error.field = text.place;
+  if (error.message.find(text.place) == std::string::npos)
+    error.message = fmt::format("{}: {}", text.place, error.message);
 }
 
 int prompt_tokens(const std::vector<PooledText>& texts) {

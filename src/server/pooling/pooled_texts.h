@@ -39,6 +39,8 @@ struct PooledWork {
 
 void begin_pooled(const Call& call, net::HttpRequest& request, net::Responder& responder, PooledWork work);
 
+// The error of one of several says which it is of.
+void name_place(PooledText& text, std::size_t count);
 // Tokens of all prompts; of those that have no error.
 int prompt_tokens(const std::vector<PooledText>& texts);
 

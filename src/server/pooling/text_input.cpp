@@ -269,11 +269,7 @@ Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody&
   for (std::size_t i = 0; i < count; ++i) {
     texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
     if (call.again_slowly) return *texts.back().error;
-    Error* error = texts.back().error ? &*texts.back().error : nullptr;
-    if (error == nullptr || count == 1) continue;
-    if (error->field == "input_ids" || error->field.empty()) error->field = texts.back().place;
-    if (error->message.find(texts.back().place) == std::string::npos)
-      error->message = fmt::format("{}: {}", texts.back().place, error->message);
+    name_place(texts.back(), count);
   }
   return texts;
 }
