@@ -159,8 +159,8 @@ struct PinWish {      // a prefix that is to stay in memory
   std::string scope;  // as in RequestFields
   std::vector<TokenId> tokens;
   double seconds = 0;  // for how long; 0 = until it is released
-  bool automatic =
-      false;  // by a request that is to find it again: renewed where it exists; the oldest of these make room
+  // By a request that is to find it again: renewed where it exists. The oldest of these make room.
+  bool automatic = false;
   std::vector<PictureInput> pictures = {};  // among the tokens, each whole
 };
 // A pinned prefix as the engine lists it.

@@ -283,7 +283,7 @@ class RandomEngine : public ::testing::Test {
   void pin_or_not() {
     if (one_in(2) && !texts_.empty()) {
       auto tokens = texts_[static_cast<std::size_t>(below(static_cast<int>(texts_.size())))];
-      const auto held = core_->pin({"", one_in(5) ? "other" : "", std::move(tokens), {}, one_in(2) ? 0.01 : 0});
+      const auto held = core_->pin({"", one_in(5) ? "other" : "", std::move(tokens), one_in(2) ? 0.01 : 0});
       if (held.ok()) pins_.push_back(held->id);
     } else if (!pins_.empty()) {
       core_->pins().release(pins_.front());

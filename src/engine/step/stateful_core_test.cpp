@@ -207,7 +207,7 @@ TEST_F(OnChainModel, APinKeepsItsState) {
   CoreHarness harness(model.parts(), with_cells(options(), 8), 4096);
   const auto prompt = text(100);
   cached(harness, prompt);
-  const auto held = harness.core.pin({"system", "", prompt, {}, 0});
+  const auto held = harness.core.pin({"system", "", prompt, 0});
   ASSERT_TRUE(held.ok());
   for (int i = 0; i < 20; ++i) cached(harness, text(90));
   EXPECT_EQ(cached(harness, prompt), 99);
@@ -222,7 +222,7 @@ TEST_F(OnChainModel, PinsHoldAtMostHalfOfTheCells) {
   for (int i = 0; i < 6; ++i) {
     const auto prompt = text(50);
     cached(harness, prompt);
-    if (harness.core.pin({"", "", prompt, {}, 0}).ok()) ++pinned;
+    if (harness.core.pin({"", "", prompt, 0}).ok()) ++pinned;
   }
   EXPECT_EQ(pinned, 4);
   EXPECT_EQ(cached(harness, text(40)), 0) << "others still run";

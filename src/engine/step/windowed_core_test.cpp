@@ -139,7 +139,7 @@ TEST_F(OnWindowedModel, APinKeepsWhatItsEndReads) {
   CoreHarness harness(model, apart(options(32), 256), 8192);
   const auto prompt = text(100);
   cached(harness, prompt);
-  ASSERT_TRUE(harness.core.pin({"system", "", prompt, {}, 0}).ok());
+  ASSERT_TRUE(harness.core.pin({"system", "", prompt, 0}).ok());
   for (int i = 0; i < 20; ++i) cached(harness, text(150));
   EXPECT_EQ(cached(harness, prompt), 99);
   EXPECT_TRUE(harness.core.pins().release("system"));

@@ -21,8 +21,8 @@ namespace espalier::server {
 // Tokens, and the pictures among them.
 struct MediaPrompt {
   std::vector<TokenId> ids;
-  std::vector<PictureInput> pictures;
-  std::vector<std::size_t> media;  // which of the media each of them is
+  std::vector<PictureInput> pictures = {};
+  std::vector<std::size_t> media = {};  // which of the media each of them is
 };
 // Without its spans.
 PictureInput picture_input_of(const Prepared& made);
