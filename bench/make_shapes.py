@@ -6,6 +6,7 @@
 olmoe    OLMoE-1B-7B: 16 layers of 64 experts, 8 of them for a token
 lfm2     LFM2-1.2B: short convolutions, attention in 6 of 16 layers
 granite  Granite-4.0-H-1B: Mamba-2, attention in 4 of 40 layers
+smolvlm  SmolVLM-256M, with its tower in F16 in a second file: mmproj-smolvlm-TYPE.gguf
 
 Matrices repeat a few random rows, which no reader can tell. Needs numpy and gguf (pip).
 """
@@ -30,14 +31,16 @@ class Shape:
     def meta(self, **values):
         for name, value in values.items():
             key = f"{self.arch}.{name.replace('__', '.')}"
-            put = {bool: self.writer.add_bool, int: self.writer.add_uint32, float: self.writer.add_float32, list: self.writer.add_array}
+            put = {bool: self.writer.add_bool, int: self.writer.add_uint32, float: self.writer.add_float32, list: self.writer.add_array,
+                   str: self.writer.add_string}
             put[type(value)](key, value)
 
-    def vocabulary(self, size):
+    def vocabulary(self, size, special=()):
         self.writer.add_tokenizer_model("gpt2")
         self.writer.add_tokenizer_pre("gpt-2")
-        self.writer.add_token_list([f"t{i}" for i in range(size - 2)] + ["t", "0"])
-        self.writer.add_token_types([1] * size)
+        plain = size - 2 - len(special)
+        self.writer.add_token_list([f"t{i}" for i in range(plain)] + list(special) + ["t", "0"])
+        self.writer.add_token_types([1] * plain + [3] * len(special) + [1, 1])
         self.writer.add_token_merges(["t 0"])  # llama.cpp loads no vocabulary without one
         self.writer.add_bos_token_id(0)
         self.writer.add_eos_token_id(1)
@@ -148,7 +151,49 @@ def granite(path, kind):
     s.close()
 
 
-SHAPES = {make.__name__: make for make in (olmoe, lfm2, granite)}
+def smolvlm(path, kind):
+    hidden, layers, inner, vocabulary = 576, 30, 1536, 49280
+    s = Shape(path, "llama", kind)
+    s.meta(block_count=layers, context_length=8192, embedding_length=hidden, feed_forward_length=inner, attention__head_count=9,
+           attention__head_count_kv=3, attention__layer_norm_rms_epsilon=1e-5, rope__freq_base=100000.0, rope__dimension_count=64)
+    s.vocabulary(vocabulary, ["<fake_token_around_image>", "<image>", "<global-img>", "<end_of_utterance>",
+                              *(f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7))])
+    s.writer.add_chat_template("{% for m in messages %}{{ m.content }}{% endfor %}")
+    s.embedding(vocabulary, hidden)
+    for i in range(layers):
+        s.norms(i, hidden, "attn_norm", "ffn_norm")
+        s.attention(i, hidden, hidden, 192)
+        s.mlp(i, hidden, inner)
+    s.close()
+    smolvlm_tower(path.with_name("mmproj-" + path.name), hidden)
+
+
+def smolvlm_tower(path, out):
+    width, layers, inner, side, patch = 768, 12, 3072, 512, 16
+    s = Shape(path, "clip", "F16")
+    s.writer.add_type("mmproj")
+    s.meta(has_vision_encoder=True, projector_type="idefics3", use_gelu=True, vision__projection_dim=out, vision__image_size=side,
+           vision__patch_size=patch, vision__embedding_length=width, vision__feed_forward_length=inner, vision__block_count=layers,
+           vision__attention__head_count=12, vision__attention__layer_norm_epsilon=1e-6, vision__projector__scale_factor=4,
+           vision__preproc_image_size=2048, vision__image_mean=[0.5] * 3, vision__image_std=[0.5] * 3)
+    s.floats("v.patch_embd.weight", s.draw.normal(0, 0.02, (width, 3, patch, patch)))
+    s.floats("v.patch_embd.bias", np.zeros(width))
+    s.floats("v.position_embd.weight", s.draw.normal(0, 0.02, ((side // patch) ** 2, width)))
+    for i in range(layers):
+        for name, rows, columns in (("attn_q", width, width), ("attn_k", width, width), ("attn_v", width, width),
+                                    ("attn_out", width, width), ("ffn_up", inner, width), ("ffn_down", width, inner)):
+            s.matrix(f"v.blk.{i}.{name}", rows, columns)
+            s.floats(f"v.blk.{i}.{name}.bias", np.zeros(rows))
+        for name in ("ln1", "ln2"):
+            s.floats(f"v.blk.{i}.{name}.weight", np.ones(width))
+            s.floats(f"v.blk.{i}.{name}.bias", np.zeros(width))
+    s.floats("v.post_ln.weight", np.ones(width))
+    s.floats("v.post_ln.bias", np.zeros(width))
+    s.matrix("mm.model.fc", out, 16 * width)
+    s.close()
+
+
+SHAPES = {make.__name__: make for make in (olmoe, lfm2, granite, smolvlm)}
 
 
 def main():

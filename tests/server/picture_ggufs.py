@@ -323,7 +323,7 @@ TEXTS = {  # GGUF architecture: rules of names, how tensors change, further keys
 
 
 def vocabulary_of(folder, size, names):
-    """The tokenizer's keys; `names`: what some ids are called instead."""
+    """The tokenizer's keys; `names`: what some tokens are called instead, by id or by name."""
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     config = json.loads((folder / "tokenizer_config.json").read_text())
     tokens, kinds = [f"[PAD{i}]" for i in range(size)], [5] * size
@@ -331,9 +331,11 @@ def vocabulary_of(folder, size, names):
         tokens[id], kinds[id] = token, 1
     for added in tokenizer["added_tokens"]:
         tokens[added["id"]], kinds[added["id"]] = added["content"], 3 if added["special"] else 4
+    names = {tokens.index(id) if isinstance(id, str) else id: name for id, name in names.items()}
     for id, name in names.items():
         tokens[id], kinds[id] = name, 3
-    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    merges, known = (m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]), set(tokens)
+    merges = [m for m in merges if known.issuperset(m.split(" ") + [m.replace(" ", "")])]
     keys = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": kinds}
     if merges:
         keys["tokenizer.ggml.merges"] = merges

@@ -57,7 +57,8 @@ HUNYUAN = [("vit.", ""), ("layers.", "v.blk."), ("input_layernorm", "ln1"), ("po
            ("mlp.dense_4h_to_h", "ffn_down"), ("embeddings.patch_embedding", "v.patch_embd"), ("embeddings.position_embedding", "v.position_embd"),
            ("perceive.before_rms", "mm.pre_norm"), ("perceive.after_rms", "mm.post_norm"), ("perceive.proj.0", "mm.0"), ("perceive.proj.2", "mm.2"),
            ("perceive.mlp", "mm.model.fc"), ("perceive.image_newline", "v.image_newline"), ("perceive.image_begin", "mm.image_begin"), ("perceive.image_end", "mm.image_end")]
-MINIMAX = [("vision_tower.vision_model.", ""), (r"(multi_modal_projector|patch_merge_mlp)\.(merge_)?linear_(\d)", r"mm.\2\3"), ("mm.merge_", "mm.merger.fc")] + SIGLIP
+MINIMAX = [("vision_tower.vision_model.", ""), ("multi_modal_projector.merge_linear_", "mm.merger.fc"), ("patch_merge_mlp.linear_", "mm.merger.fc"),
+           ("multi_modal_projector.linear_", "mm.")] + SIGLIP
 SMOLVLM = [("model.vision_model.", ""), ("model.connector.modality_projection.proj", "mm.model.fc")] + SIGLIP
 GEMMA3 = [("vision_tower.vision_model.", ""), ("multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm"),
           ("multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight")] + SIGLIP
@@ -164,8 +165,8 @@ RECIPES = {
     "mm-gemma4": recipe("gemma4v", "gemma4", GEMMA4, gemma4_keys, {322: "<|image>", 323: "<image|>"}, pixels_last=True),
     "mm-gemma4-bidirectional": recipe("gemma4v", "gemma4", GEMMA4, gemma4_keys, {322: "<|image>", 323: "<image|>"}, pixels_last=True),
     "mm-internvl": recipe("internvl", "qwen2", INTERNVL, internvl_keys, {6: "<IMG_CONTEXT>"}),
-    "mm-pixtral": recipe("pixtral", "llama", PIXTRAL, pixtral_keys, {6: "[IMG]", 320: "[IMG_BREAK]", 321: "[IMG_END]"}, pairs=True),
-    "mm-mistral3": recipe("pixtral", "llama", PIXTRAL, pixtral_keys, {6: "[IMG]", 320: "[IMG_BREAK]", 321: "[IMG_END]"}, pairs=True),
+    "mm-pixtral": recipe("pixtral", "llama", PIXTRAL, pixtral_keys, {6: "[IMG]", "<|img_break|>": "[IMG_BREAK]", "<|img_end|>": "[IMG_END]"}, pairs=True),
+    "mm-mistral3": recipe("pixtral", "llama", PIXTRAL, pixtral_keys, {6: "[IMG]", "<|img_break|>": "[IMG_BREAK]", "<|img_end|>": "[IMG_END]"}, pairs=True),
     "mm-lighton-ocr": recipe("lightonocr", "qwen3", PIXTRAL, pixtral_keys, pairs=True),
     "mm-llama4": recipe("llama4", "llama4", LLAMA4, llama4_keys),
     "mm-minicpm-v4.6": recipe("minicpmv4_6", "qwen35", MINICPM, minicpm_keys),

@@ -116,7 +116,8 @@ class PictureGgufs(PictureChecks, unittest.TestCase):
                 continue
             model = self.pair(folder)
             picture = self.content(folder)[1:2]
-            shown = LINES.replace("{{ m.content }}", "{% for p in m.content %}<|vision_start|><|image_pad|><|vision_end|>{% endfor %}")
+            shown = LINES.replace("{{ m.content }}", "{% for p in m.content %}{% if p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+                                                         "{% else %}{{ p.text }}{% endif %}{% endfor %}")
             with Server("--chat-template", shown, model=model) as parts, Server("--chat-template", LINES, model=model) as texts:
                 self.assertEqual(self.chat(parts, folder, picture), self.chat(texts, folder, picture))
 
@@ -156,7 +157,7 @@ class PictureGgufs(PictureChecks, unittest.TestCase):
             self.assertIn("projectors of type \"ldp\" are not supported here", server.text())
             self.assertFalse(server.get("/get_model_info").json["has_image_understanding"])
         self.assertIn("projectors of type \"ldp\" are not supported here", self.refused("--mmproj", str(tower), model=model))
-        self.assertIn("there is no", self.refused("--mmproj", str(self.root / "nothing.gguf"), model=model))
+        self.assertIn("cannot open", self.refused("--mmproj", str(self.root / "nothing.gguf"), model=model))
         self.assertIn("clip.projector_type is missing", self.refused("--mmproj", str(model), model=model))
         self.assertIn("exclude each other", self.refused("--mmproj", str(elsewhere), "--no-mmproj", model=model))
         self.assertIn("its folder", self.refused("--mmproj", str(elsewhere), model=folder))

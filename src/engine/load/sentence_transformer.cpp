@@ -119,7 +119,9 @@ Result<> read_module(const fs::path& folder, const Json& module, SentenceTransfo
   if (made.normalised)
     return not_computed(fmt::format("modules.json has a {} behind a Normalize, which is not computed here", kind),
                         "type");
-  ESP_TRY(const Json config, file_of(folder, below + "/config.json"));
+  if (below.empty() || below == "." || below == ".." || below.find_first_of("/\\") != std::string::npos)
+    return bad_file(fmt::format("modules.json: the path {} is no plain name of a folder", in_quotes(below)), "path");
+  ESP_TRY(const Json config, file_of(folder / below, "config.json"));
   if (!config.is_object()) return bad_file(fmt::format("{}/config.json is missing", below), "path");
   return kind == "Pooling" ? read_pooling(config, made) : read_dense(config, below, made);
 }

@@ -60,7 +60,9 @@ void complete_llava(const ProjectorKeys& keys, Json& top, Json& vision) {
   top["text_config"]["hidden_size"] = keys.rows("mm.2.weight");
   const bool clip = keys.has("v.class_embd");
   vision["model_type"] = clip ? "clip_vision_model" : "siglip_vision_model";
-  if (!clip) vision["hidden_act"] = "gelu_pytorch_tanh";
+  if (clip) return;
+  vision["hidden_act"] = "gelu_pytorch_tanh";
+  top["vision_feature_select_strategy"] = "full";  // there is no class token to leave out
 }
 
 void complete_gemma3(const ProjectorKeys& keys, Json& top, Json& vision) {
