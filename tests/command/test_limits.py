@@ -29,7 +29,7 @@ class Threads(unittest.TestCase):
 
     def test_every_thread_that_cannot_start_ends_serve_with_a_sentence(self):
         sentences = set()
-        for count in range(16):
+        for count in range(32):
             with tempfile.TemporaryFile() as log:
                 process = start("serve", MODEL, "--port", "0", "--threads", "2", limits=room_for(count), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=log)

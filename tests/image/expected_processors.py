@@ -94,6 +94,7 @@ def films_of(folder):
     keys = [k for k in ("size", "patch_size", "merge_size", "temporal_patch_size", "image_mean", "image_std", "resample", "max_image_size") if k in config]
     settings = {k: config[k] for k in keys}
     made = getattr(transformers, FILMS[folder.name])(**settings, do_sample_frames=False)
+    settings = {"video_processor_type": FILMS[folder.name], **settings}
     for width, height, frames in ((90, 64, 4), (64, 120, 5), (130, 70, 2)):
         film = torch.stack([torch.from_numpy(np.asarray(drawn(width, height, salt)).copy()).permute(2, 0, 1) for salt in range(frames)])
         out = made(videos=[film], return_tensors="pt", do_sample_frames=False)

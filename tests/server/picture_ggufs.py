@@ -171,7 +171,7 @@ def llama4(text, name, t):
     elif name.endswith("experts.down_proj"):
         yield name.replace("feed_forward.experts.down_proj", "ffn_down_exps.weight"), t.moved(0, 2, 1)
     else:
-        yield from in_pairs(text, name, t)
+        yield name, t
 
 
 def lfm2(text, name, t):

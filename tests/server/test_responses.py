@@ -283,7 +283,7 @@ class Responses(ResponsesCase):
         text = {"role": "user", "content": "x"}
         for more, field in (({"input": None}, "input"), ({"input": 3}, "input"), ({"input": [{"type": "computer_call"}]}, "input[0].type"),
                             ({"input": [text, {"role": "tool", "content": ""}]}, "input[1].role"),
-                            ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input"),
+                            ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input[0].content[0]"),
                             ({"input": [{"type": "function_call_output", "output": ""}]}, "input[0].call_id"),
                             ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
                             ({"tools": FUNCTIONS, "tool_choice": {"type": "file_search"}}, "tool_choice.type"),

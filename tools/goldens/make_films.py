@@ -161,7 +161,7 @@ def greedy(model, ids, inputs, types, never, count=16):
 def case_of(model, processor, spec, never, film, seed):
     """One prompt with a film, or None if a greedy choice is too close."""
     r = random.Random(seed)
-    text = "<|user|>" + words(r, 9) + "<|assistant|>" + spec["mark"] + "<|system|>" + words(r, 12)
+    text = "<|user|>" + words(r, 9) + "<|assistant|>" + spec["mark"] + ("<|user|>" if spec.get("audio") else "<|system|>") + words(r, 12)  # the goldens' <|system|> is Gemma 4's mark of sound
     count, fps = film["frames"], film.get("fps")
     sampled = fps is not None and processor.video_processor.do_sample_frames
     kept = {}

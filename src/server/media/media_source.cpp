@@ -141,6 +141,26 @@ Result<MediaSource> read_file_part(const Json& part, const std::string& place) {
   return source;
 }
 
+// One of a list: an address, an object with one, or a list with those of a film's frames.
+Result<MediaSource> read_listed(const Json& value, MediaSource::Kind kind, const std::string& place) {
+  MediaSource source;
+  source.place = place;
+  source.kind = value.is_array() ? MediaSource::Kind::film : kind;
+  if (source.kind == MediaSource::Kind::film) {
+    ESP_CHECK(read_film(value, place, source));
+    if (value.is_object()) ESP_CHECK(read_film_numbers(value, place, source));
+    return source;
+  }
+  ESP_TRY(std::string address, one_address(value, place));
+  constexpr std::string_view kFilm = "video:";  // SGLang's front end sends films among the pictures
+  if (address.starts_with(kFilm)) {
+    source.kind = MediaSource::Kind::film;
+    address.erase(0, kFilm.size());
+  }
+  source.addresses.push_back(std::move(address));
+  return source;
+}
+
 }  // namespace
 
 Error invalid_image(std::string_view message, std::string_view place) {
@@ -182,25 +202,16 @@ Json upload_part(std::string id, std::string_view place) {
 Result<std::vector<MediaSource>> read_media_list(const Json& value, MediaSource::Kind kind, std::string_view place) {
   std::vector<MediaSource> sources;
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty())) return sources;
-  if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      const std::string here = fmt::format("{}[{}]", place, i);
-      ESP_TRY(auto more, read_media_list(value[i], value[i].is_array() ? MediaSource::Kind::film : kind, here));
-      for (MediaSource& one : more) sources.push_back(std::move(one));
-    }
+  if (!value.is_array()) {
+    ESP_TRY(MediaSource source, read_listed(value, kind, std::string(place)));
+    sources.push_back(std::move(source));
     return sources;
   }
-  MediaSource source;
-  source.place = place;
-  ESP_TRY(std::string address, one_address(value, source.place));
-  constexpr std::string_view kFilm = "video:";  // SGLang's front end sends films among the pictures
-  const bool film = address.starts_with(kFilm);
-  if (film) address.erase(0, kFilm.size());
-  source.kind = film ? MediaSource::Kind::film : kind;
-  source.addresses.push_back(std::move(address));
-  if (value.is_object() && source.kind == MediaSource::Kind::film)
-    ESP_CHECK(read_film_numbers(value, source.place, source));
-  sources.push_back(std::move(source));
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (value[i].is_null()) continue;
+    ESP_TRY(MediaSource source, read_listed(value[i], kind, fmt::format("{}[{}]", place, i)));
+    sources.push_back(std::move(source));
+  }
   return sources;
 }
 

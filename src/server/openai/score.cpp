@@ -9,6 +9,7 @@
 #include "server/openai/pooled_reply.h"
 #include "server/openai/pooled_routes.h"
 #include "server/pooling/scoring.h"
+#include "server/pooling/text_input.h"
 
 namespace espalier::server {
 namespace {
@@ -66,8 +67,12 @@ struct LabelBody {
 Result<std::vector<TokenId>> joined_prompt(const Call& call, const Json& query, const Json& item, bool item_first,
                                            const std::string& place) {
   const Json &first = item_first ? item : query, &second = item_first ? query : item;
-  if (query.is_string() && item.is_string())
-    return encode_text(*call.model, first.get<std::string>() + second.get<std::string>(), {}, place);
+  if (query.is_string() && item.is_string()) {
+    ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer(place));
+    ESP_TRY(auto ids, encode_text(*call.model, first.get<std::string>() + second.get<std::string>(), {}, place));
+    ids.resize(ids.size() - std::min(ids.size(), marks_behind(*tokenizer)));  // the next token is asked for
+    return ids;
+  }
   ESP_TRY(auto ids, as_token_ids(first, place));
   ESP_TRY(const auto rest, as_token_ids(second, place));
   ids.insert(ids.end(), rest.begin(), rest.end());

@@ -85,15 +85,6 @@ std::string in_lower_case(const std::string& text) {
   return jinja::to_case(text, jinja::Case::lower);
 }
 
-// Tokens at the end that the tokenizer has put there.
-std::size_t marks_behind(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
-  const auto around = tokenizer.encode("");
-  const std::size_t most = around.ok() ? around->size() : 0;
-  std::size_t count = 0;
-  while (count < std::min(most, ids.size()) && tokenizer.is_special(ids[ids.size() - 1 - count])) ++count;
-  return count;
-}
-
 Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const TextInput& input) {
   EncodedText made;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) {
@@ -123,10 +114,10 @@ Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const
   } else {
     ESP_TRY(made.ids, encode_text(*call.model, text, options, input.place));
   }
-  made.cut_end = made.cut_room = made.ids.size() - (body.add_special ? marks_behind(*tokenizer, made.ids) : 0);
+  made.cut_end = made.cut_room = made.ids.size() - (body.add_special ? marks_behind(*tokenizer) : 0);
   if (!prompt.empty() && info != nullptr && !info->pools_prompt) {
     ESP_TRY(const auto before, tokenizer->encode(lowers ? in_lower_case(prompt) : prompt, options));
-    made.pooled.leave_out = static_cast<int>(before.size() - (body.add_special ? marks_behind(*tokenizer, before) : 0));
+    made.pooled.leave_out = static_cast<int>(before.size() - (body.add_special ? marks_behind(*tokenizer) : 0));
   }
   return made;
 }
@@ -182,9 +173,20 @@ Result<RequestFields> media_fields(const Call& call, const PooledBody& body, con
   return fields;
 }
 
+// Of a text that was written as a conversation here: what the caller named is at fault.
+Error at_place(Error error, const std::string& place) {
+  if (place == "messages") return error;
+  if (const auto end = error.message.find(": "); error.message.starts_with("messages[") && end != std::string::npos)
+    error.message.replace(0, end, place);
+  error.field = place;
+  return error;
+}
+
 Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
   if (const auto* chat = std::get_if<TextChat>(&input.text)) {
-    ESP_TRY(RequestFields fields, chat_fields(call, body, *chat, std::move(id)));
+    auto made = chat_fields(call, body, *chat, std::move(id));
+    if (!made.ok()) return at_place(std::move(made).error(), input.place);
+    RequestFields fields = std::move(made).value();
     return make_request(std::move(fields), call.model->limits(), native_names(input.place));
   }
   if (!input.media.empty()) {
@@ -233,6 +235,13 @@ Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn p
   return list;
 }
 
+std::size_t marks_behind(const Tokenizer& tokenizer) {
+  const auto plain = tokenizer.encode("a", {.add_special = false}), whole = tokenizer.encode("a");
+  if (!plain.ok() || !whole.ok()) return 0;
+  const auto text = std::ranges::search(*whole, *plain);
+  return static_cast<std::size_t>(whole->end() - text.end());
+}
+
 Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) {
   if (!body.prompt.empty()) return body.prompt;
   if (!model.info().pooled) return std::string();
@@ -268,7 +277,7 @@ Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody&
   texts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
-    if (call.again_slowly) return *texts.back().error;
+    if (call.runs_again()) return *texts.back().error;
     name_place(texts.back(), count);
   }
   return texts;

@@ -52,4 +52,7 @@ Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody&
 // What the body puts before each text: its own words, or one of the model's prompts by its name.
 Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body);
 
+// How many tokens the tokenizer puts behind every text.
+std::size_t marks_behind(const Tokenizer& tokenizer);
+
 }  // namespace espalier::server
