@@ -8,7 +8,8 @@
 
 #include "espalier/backends.h"
 #include "espalier/engine.h"
-#include "store/store.h"  // names of models are the command's, not the library's
+#include "server/in_process.h"  // who makes pictures ready for the model
+#include "store/store.h"        // names of models are the command's, not the library's
 
 namespace example {
 namespace {
@@ -37,7 +38,8 @@ Opened open_model(const std::string& name) {
   options.model_path = model.path.string();
   options.activations = variable("ESPALIER_ACTIVATIONS", "int8");
   ESP_TRY(auto engine, espalier::Engine::open(std::move(options)));
-  return espalier::open_local({.engine = std::move(engine)});
+  ESP_TRY(const auto routes, espalier::server::InProcess::start({}, std::move(engine), name));
+  return espalier::open_local({.engine = routes->engine(), .pictures = routes->pictures()});
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ class Sessions(Seeing):
 
 
 class Pins(Seeing):
-    FLAGS = ("--max-total-tokens", "640", "--radix-eviction-policy", "lru")
+    FLAGS = ("--max-total-tokens", "640", "--cache-disk", "0")
 
     def test_a_pinned_prefix_keeps_its_pictures(self):
         ids = TWO["tokens_one_placeholder_per_image"]

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/json/json.h"
 #include "base/json/inner_model.h"
+#include "base/json/json.h"
 #include "base/json/json_fields.h"
 
 namespace espalier::pictures {

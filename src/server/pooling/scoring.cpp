@@ -44,7 +44,8 @@ struct Judge {
     const Json messages = {{{"role", "query"}, {"content", query}}, {{"role", "document"}, {"content", document}}};
     Json arguments = Json::object();
     if (!instruct.empty()) arguments["instruct"] = arguments["instruction"] = instruct;
-    ESP_TRY(std::string text, own->render({.messages = &messages, .kwargs = &arguments, .add_generation_prompt = true}));
+    ESP_TRY(std::string text,
+            own->render({.messages = &messages, .kwargs = &arguments, .add_generation_prompt = true}));
     // Jinja drops a template's last newline, which the models have seen behind the empty thought.
     if (text.ends_with("</think>\n")) text += '\n';
     return text;
