@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/blocks/attention/attention.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/decoder.h"
@@ -108,6 +109,16 @@ TEST(EncoderInGguf, GivesTheRowsOfItsFolder) {
     const auto want = decode(*tensors->find("p" + std::to_string(p) + ".hidden"));
     ASSERT_EQ(rows.size(), want.size());
     EXPECT_LE(worst_of(rows, want) / spread_of(want), 1e-4) << p;
+  }
+}
+
+TEST(DistanceBuckets, EveryDistanceHasOneOfThem) {
+  for (int count = 4; count <= 256; ++count) {
+    const DistanceBuckets buckets{count};
+    for (int distance = -buckets.reach(); distance < buckets.reach() + 16; ++distance) {
+      ASSERT_GE(buckets.of(distance), 0) << count << " buckets, distance " << distance;
+      ASSERT_LT(buckets.of(distance), count) << count << " buckets, distance " << distance;
+    }
   }
 }
 

@@ -51,10 +51,10 @@ void run(const ModelSpec& spec) {
   auto dummy = DummyWeights::make(spec, DType::bf16);
   if (!dummy.ok()) return;
   ComputeTeam team(1);
-  auto decoder = Decoder::load(spec, Weights(**dummy, Naming::hf), {Activations::int8, 16}, team);
+  auto decoder = Decoder::load(spec, Weights(**dummy, Naming::hf), {Activations::int8, 24}, team);
   if (!decoder.ok()) return;
   testing::SmallPool pool((*decoder)->keeps(), KvType::bf16, 64);
-  std::vector<TokenId> tokens(24);
+  std::vector<TokenId> tokens(24);  // as many as a batch has room for: encoders take a text whole
   std::iota(tokens.begin(), tokens.end(), 0);
   for (TokenId& token : tokens) token %= (*decoder)->vocabulary();
   testing::all_logits(**decoder, pool, tokens, 10);

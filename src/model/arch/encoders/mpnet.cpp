@@ -8,7 +8,7 @@ namespace espalier {
 ModelSpec mpnet(const Fields& f) {
   Attention attention = attention_heads(f);
   attention.qkv_bias = attention.out_bias = true;
-  attention.buckets = DistanceBuckets{static_cast<int>(f.integer_or({"relative_attention_num_buckets"}, 32, 4, 4096))};
+  attention.buckets = DistanceBuckets{static_cast<int>(f.integer_or({"relative_attention_num_buckets"}, 32, 4, 256))};
   const Mlp mlp = plain_mlp(f, "gelu", true);
   ModelSpec spec = encoder(f, [&](int) { return normed_sums(attention, mlp); });
   learned_places(f, spec, 2, 0);  // whatever its padding is called

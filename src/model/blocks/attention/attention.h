@@ -26,7 +26,7 @@ enum class FusedQkv { no, side_by_side, by_group, by_quarter, behind_gate };
 // the buckets for keys before the query, one for those behind; distances up to half of it have one each, larger ones share
 // them by their logarithm. Source: T5 (arXiv 1910.10683), section 2.1.
 struct DistanceBuckets {
-  int count = 32, farthest = 128;
+  int count = 32, farthest = 128;  // count: at least 4, and a quarter of it below farthest
   int reach() const { return farthest + 16; }
   int of(int distance) const;  // key's position less the query's
 };
