@@ -36,12 +36,15 @@ class Shape:
             put[type(value)](key, value)
 
     def vocabulary(self, size, special=()):
+        """Words that no text has, special tokens, and GPT-2's letters for the bytes."""
+        shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+        letters = [chr(b) for b in shown] + [chr(256 + i) for i in range(256 - len(shown))] + ["\u010a\u010a"]  # two line ends
+        words = size - len(letters) - len(special)
         self.writer.add_tokenizer_model("gpt2")
         self.writer.add_tokenizer_pre("gpt-2")
-        plain = size - 2 - len(special)
-        self.writer.add_token_list([f"t{i}" for i in range(plain)] + list(special) + ["t", "0"])
-        self.writer.add_token_types([1] * plain + [3] * len(special) + [1, 1])
-        self.writer.add_token_merges(["t 0"])  # llama.cpp loads no vocabulary without one
+        self.writer.add_token_list([f"t{i}" for i in range(words)] + list(special) + letters)
+        self.writer.add_token_types([1] * words + [3] * len(special) + [1] * len(letters))
+        self.writer.add_token_merges(["t 0", "\u010a \u010a"])
         self.writer.add_bos_token_id(0)
         self.writer.add_eos_token_id(1)
 
