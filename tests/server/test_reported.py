@@ -231,8 +231,8 @@ class Fleet(unittest.TestCase):
             with concurrent.futures.ThreadPoolExecutor(3) as clients:
                 replies = [clients.submit(server.post, "/generate", {**body, "rid": f"r{i}"}) for i in range(3)]
                 end = time.monotonic() + 30
-                load = {"num_reqs": 0}
-                while load["num_reqs"] < 3 and time.monotonic() < end:
+                load = {"num_reqs": 0, "num_waiting_reqs": 0}
+                while (load["num_reqs"], load["num_waiting_reqs"]) != (3, 2) and time.monotonic() < end:
                     load, = server.get("/get_load").json
                 self.assertEqual((load["num_reqs"], load["num_waiting_reqs"]), (3, 2))
                 self.assertGreater(load["num_tokens"], 0)
