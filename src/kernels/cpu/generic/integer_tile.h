@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/choose_format.h"
 #include "kernels/cpu/generic/tile.h"
 
 namespace espalier::kernels::ESPALIER_ISA {

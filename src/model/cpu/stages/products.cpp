@@ -31,7 +31,7 @@ void GroupedStage::run(Pass& pass) {
                         group.in.forms(pass.rows()).as(linear.format(pass.with())),
                         group.out.first,
                         group.out.stride,
-                        {.bias = linear.bias()}});
+                        {.bias = linear.bias(), .ordered_as = kernel_format(pass.with(), linear.parts().front(), false)}});
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
 }
