@@ -256,9 +256,9 @@ def make(spec, root, log=print):
     log(f"{spec['name']:22s} seed {seed} tensors {len(used)} errors {min(used.values())}..{max(used.values())} all {sum(f.stat().st_size for f in out.iterdir()) // 1024}K")
 
 
-B = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, max_position_embeddings=512, vocab_size=96, tie_word_embeddings=False, rms_norm_eps=1e-6)
+B = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, max_position_embeddings=512, vocab_size=64, tie_word_embeddings=False, rms_norm_eps=1e-6)
 SMALL = dict(B, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, rope_theta=1e4)
-WIDE = dict(B, hidden_size=128, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=4, rope_theta=1e4)
+WIDE = dict(B, hidden_size=128, intermediate_size=128, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=4, rope_theta=1e4)
 MOE = dict(SMALL, moe_intermediate_size=64, num_experts=4, num_experts_per_tok=2, head_dim=16, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
 MLA = dict(B, hidden_size=64, intermediate_size=128, moe_intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1,
            n_routed_experts=4, num_experts_per_tok=2, kv_lora_rank=32, q_lora_rank=64, qk_rope_head_dim=16, qk_nope_head_dim=32, v_head_dim=32, n_group=2, topk_group=1,
@@ -285,7 +285,7 @@ SPECS = [
                   ("0.mlp.gate_proj", gptq(8, 32, sym=False, act=True)), ("gate_proj", gptq(4, 16, sym=False, act=True)), ("up_proj", gptq(4, 64, act=True))]),
     dict(LLAMA, name="gptq-v2-long", seed=302, kwargs=WIDE, quantization_config=gptq_config(4, group_size=128, sym=False, checkpoint_format="gptq_v2", dynamic=DYNAMIC),
          formats=[("q_proj", gptq(2, 128, sym=False, v2=True)), ("k_proj", gptq(3, 128, sym=False, v2=True)), ("v_proj", gptq(8, 128, sym=False, v2=True)),
-                  ("o_proj", gptq(4, 128, sym=False, act=True, v2=True)), ("gate_proj", gptq(4, -1, sym=False, v2=True)), ("up_proj", gptq(3, 32, sym=False, v2=True)), ("down_proj", gptq(4, 128, sym=False, act=True, v2=True))]),
+                  ("o_proj", gptq(4, 128, sym=False, act=True, v2=True)), ("gate_proj", gptq(4, -1, sym=False, v2=True)), ("up_proj", gptq(3, 64, sym=False, v2=True)), ("down_proj", gptq(4, 128, sym=False, act=True, v2=True))]),
     dict(QWEN3MOE, name="gptq-experts", seed=303, kwargs=MOE, quantization_config=gptq_config(4),
          formats=[("experts.0.", gptq(4, 32, sym=False, act=True)), ("experts.1.up", gptq(8, 32)), ("experts.", gptq(4, 32)), ("self_attn", gptq(4, 32, act=True))]),
     dict(DEEPSEEK3, name="fp8-latent", seed=304, kwargs=MLA, quantization_config={"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [32, 32]},
@@ -298,9 +298,8 @@ SPECS = [
                   ("up_proj", fp8("tensor", torch.float32, static=True)), ("0.mlp.down_proj", mxfp8)]),
     dict(QWEN3, name="modelopt-nvfp4", seed=307, kwargs=dict(SMALL, head_dim=16), quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]},
          formats=[("k_proj", fp8("tensor", torch.float32)), ("", nvfp4(True))]),
-    dict(LLAMA, name="bnb-4bit", seed=308, kwargs=SMALL, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
-         formats=[("down_proj", bnb4(FP4_MAP, "fp4", False)), ("o_proj", bnb4(NF4, "nf4", False)), ("", bnb4(NF4, "nf4", True))]),
-    dict(LLAMA, name="bnb-int8", seed=309, kwargs=SMALL, quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}, formats=[("", bnb8)]),
+    dict(LLAMA, name="bnb", seed=308, kwargs=SMALL, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+         formats=[("down_proj", bnb4(FP4_MAP, "fp4", False)), ("o_proj", bnb4(NF4, "nf4", False)), ("1.mlp.up_proj", bnb8), ("", bnb4(NF4, "nf4", True))]),
     dict(LLAMA, name="awq-long", seed=310, kwargs=WIDE, quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}, formats=[("", awq(128))]),
 ]
 

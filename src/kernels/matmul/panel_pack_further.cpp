@@ -49,7 +49,7 @@ Codes<256> places_of(const IqValues& parts) {
 }
 
 template <class Block>
-void write(const Block& b, BlockWriter out) {  // IQ1_M, IQ2_*
+void write_column(const Block& b, BlockWriter out) {  // IQ1_M, IQ2_*
   const IqValues parts = take_apart(b);
   const Codes<256> codes = places_of<Block, 2>(parts);
   out.half(parts.d);
@@ -71,14 +71,14 @@ void write_three(const Block& b, BlockWriter out) {  // IQ3_*
     out.nibbles(codes.of(s));
   }
 }
-void write(const BlockIQ3_XXS& b, BlockWriter out) {
+void write_column(const BlockIQ3_XXS& b, BlockWriter out) {
   write_three(b, out);
 }
-void write(const BlockIQ3_S& b, BlockWriter out) {
+void write_column(const BlockIQ3_S& b, BlockWriter out) {
   write_three(b, out);
 }
 
-void write(const BlockIQ1_S& b, BlockWriter out) {
+void write_column(const BlockIQ1_S& b, BlockWriter out) {
   const IqValues parts = take_apart(b);
   std::uint8_t q[256];
   for (int i = 0; i < 256; ++i) q[i] = static_cast<std::uint8_t>((parts.value[i] + 9) / 8);  // 8 (q - 1) + or - 1
@@ -99,16 +99,16 @@ void write_thirds(const Block& b, BlockWriter out) {
   out.half(b.d);
   for (int s = 0; s < 8; ++s) out.two_bits(codes.of(s), 0);
 }
-void write(const BlockTQ1_0& b, BlockWriter out) {
+void write_column(const BlockTQ1_0& b, BlockWriter out) {
   write_thirds(b, out);
 }
-void write(const BlockTQ2_0& b, BlockWriter out) {
+void write_column(const BlockTQ2_0& b, BlockWriter out) {
   write_thirds(b, out);
 }
 
 // --- floats of four bits ---
 
-void write(const BlockMXFP4& b, BlockWriter out) {
+void write_column(const BlockMXFP4& b, BlockWriter out) {
   std::uint8_t q[32];
   for (int i = 0; i < 32; ++i) q[i] = b.q[i % 16] >> (i / 16 * 4) & 15;
   const std::uint16_t d = to_bf16(half_e8m0(b.e)).bits;
@@ -125,13 +125,13 @@ void write_nvfp4(float half_global, const std::uint8_t (&d)[4], const std::uint8
     out.nibbles(codes.of(s));
   }
 }
-void write(const BlockNVFP4& b, BlockWriter out) {
+void write_column(const BlockNVFP4& b, BlockWriter out) {
   std::uint8_t q[64], d[4];
   for (int i = 0; i < 64; ++i) q[i] = b.q[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4) & 15;
   for (int i = 0; i < 4; ++i) d[i] = b.d[i] == 0x7f ? 0 : b.d[i] & 0x7f;
   write_nvfp4(0.5f, d, q, out);
 }
-void write(const BlockNvfp4Group& b, BlockWriter out) {
+void write_column(const BlockNvfp4Group& b, BlockWriter out) {
   write_nvfp4(0.5f * b.global.value(), b.d, b.q, out);
 }
 
@@ -141,7 +141,7 @@ template <int kBits, int kValues>
 struct Group : BlockGroup<kValues> {};
 
 template <int kBits, int kValues>
-void write(const Group<kBits, kValues>& b, BlockWriter out) {
+void write_column(const Group<kBits, kValues>& b, BlockWriter out) {
   constexpr int kZeroRoom = kValues == 128 ? 64 : kBits == 8 ? 32 : 16;
   const Codes<kValues> codes(b.q);
   out.number(b.d.value());
@@ -161,19 +161,19 @@ void write(const Group<kBits, kValues>& b, BlockWriter out) {
 }
 
 struct Four : BlockScaled<32> {};  // NF4, FP4
-void write(const Four& b, BlockWriter out) {
+void write_column(const Four& b, BlockWriter out) {
   out.number(b.d.value());
   out.nibbles(Codes<32>(b.q).words);
 }
 
 template <DType kType, class Block>
-void pack_blocks(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
+void pack_each(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
   const PanelLayout layout = panel_layout(kType).value();
   for (std::int64_t block = 0; block * layout.block_k < k; ++block, panel += layout.block_bytes) {
     std::memset(panel, 0, static_cast<std::size_t>(layout.block_bytes));  // columns that are missing, and what is skipped
     for (int column = 0; column < kPanelColumns; ++column)
       if (!rows[column].empty())
-        write(reinterpret_cast<const Block*>(rows[column].data())[block], BlockWriter(panel, column));
+        write_column(reinterpret_cast<const Block*>(rows[column].data())[block], BlockWriter(panel, column));
   }
 }
 
@@ -196,53 +196,53 @@ void pack_f8(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
 void pack_further_panel(DType type, std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
   switch (type) {
     case DType::iq1_s:
-      return pack_blocks<DType::iq1_s, BlockIQ1_S>(k, rows, panel);
+      return pack_each<DType::iq1_s, BlockIQ1_S>(k, rows, panel);
     case DType::iq1_m:
-      return pack_blocks<DType::iq1_m, BlockIQ1_M>(k, rows, panel);
+      return pack_each<DType::iq1_m, BlockIQ1_M>(k, rows, panel);
     case DType::iq2_xxs:
-      return pack_blocks<DType::iq2_xxs, BlockIQ2_XXS>(k, rows, panel);
+      return pack_each<DType::iq2_xxs, BlockIQ2_XXS>(k, rows, panel);
     case DType::iq2_xs:
-      return pack_blocks<DType::iq2_xs, BlockIQ2_XS>(k, rows, panel);
+      return pack_each<DType::iq2_xs, BlockIQ2_XS>(k, rows, panel);
     case DType::iq2_s:
-      return pack_blocks<DType::iq2_s, BlockIQ2_S>(k, rows, panel);
+      return pack_each<DType::iq2_s, BlockIQ2_S>(k, rows, panel);
     case DType::iq3_xxs:
-      return pack_blocks<DType::iq3_xxs, BlockIQ3_XXS>(k, rows, panel);
+      return pack_each<DType::iq3_xxs, BlockIQ3_XXS>(k, rows, panel);
     case DType::iq3_s:
-      return pack_blocks<DType::iq3_s, BlockIQ3_S>(k, rows, panel);
+      return pack_each<DType::iq3_s, BlockIQ3_S>(k, rows, panel);
     case DType::tq1_0:
-      return pack_blocks<DType::tq1_0, BlockTQ1_0>(k, rows, panel);
+      return pack_each<DType::tq1_0, BlockTQ1_0>(k, rows, panel);
     case DType::tq2_0:
-      return pack_blocks<DType::tq2_0, BlockTQ2_0>(k, rows, panel);
+      return pack_each<DType::tq2_0, BlockTQ2_0>(k, rows, panel);
     case DType::mxfp4:
-      return pack_blocks<DType::mxfp4, BlockMXFP4>(k, rows, panel);
+      return pack_each<DType::mxfp4, BlockMXFP4>(k, rows, panel);
     case DType::nvfp4:
-      return pack_blocks<DType::nvfp4, BlockNVFP4>(k, rows, panel);
+      return pack_each<DType::nvfp4, BlockNVFP4>(k, rows, panel);
     case DType::nvfp4_g:
-      return pack_blocks<DType::nvfp4_g, BlockNvfp4Group>(k, rows, panel);
+      return pack_each<DType::nvfp4_g, BlockNvfp4Group>(k, rows, panel);
     case DType::g2_32:
-      return pack_blocks<DType::g2_32, Group<2, 32>>(k, rows, panel);
+      return pack_each<DType::g2_32, Group<2, 32>>(k, rows, panel);
     case DType::g2_128:
-      return pack_blocks<DType::g2_128, Group<2, 128>>(k, rows, panel);
+      return pack_each<DType::g2_128, Group<2, 128>>(k, rows, panel);
     case DType::g3_32:
-      return pack_blocks<DType::g3_32, Group<3, 32>>(k, rows, panel);
+      return pack_each<DType::g3_32, Group<3, 32>>(k, rows, panel);
     case DType::g3_128:
-      return pack_blocks<DType::g3_128, Group<3, 128>>(k, rows, panel);
+      return pack_each<DType::g3_128, Group<3, 128>>(k, rows, panel);
     case DType::g4_32:
-      return pack_blocks<DType::g4_32, Group<4, 32>>(k, rows, panel);
+      return pack_each<DType::g4_32, Group<4, 32>>(k, rows, panel);
     case DType::g4_128:
-      return pack_blocks<DType::g4_128, Group<4, 128>>(k, rows, panel);
+      return pack_each<DType::g4_128, Group<4, 128>>(k, rows, panel);
     case DType::g8_32:
-      return pack_blocks<DType::g8_32, Group<8, 32>>(k, rows, panel);
+      return pack_each<DType::g8_32, Group<8, 32>>(k, rows, panel);
     case DType::g8_128:
-      return pack_blocks<DType::g8_128, Group<8, 128>>(k, rows, panel);
+      return pack_each<DType::g8_128, Group<8, 128>>(k, rows, panel);
     case DType::f8_32:
       return pack_f8<DType::f8_32, 32>(k, rows, panel);
     case DType::f8_128:
       return pack_f8<DType::f8_128, 128>(k, rows, panel);
     case DType::nf4:
-      return pack_blocks<DType::nf4, Four>(k, rows, panel);
+      return pack_each<DType::nf4, Four>(k, rows, panel);
     case DType::fp4:
-      return pack_blocks<DType::fp4, Four>(k, rows, panel);
+      return pack_each<DType::fp4, Four>(k, rows, panel);
     default:
       return;  // panel_layout() has refused it
   }

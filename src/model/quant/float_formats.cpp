@@ -14,10 +14,10 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kBlock = 32, kLongBlock = 128;
+constexpr std::int64_t kFloatBlock = 32, kLongFloatBlock = 128;
 
 template <class Rows>
-Tensor made(std::string name, Shape shape, DType type, std::shared_ptr<Rows> rows) {
+Tensor made_tensor(std::string name, Shape shape, DType type, std::shared_ptr<Rows> rows) {
   Tensor out;
   out.name = std::move(name);
   out.shape = std::move(shape);
@@ -45,8 +45,8 @@ class Float8Rows final : public MadeRows {
 
   void make(std::int64_t row, std::span<std::byte> out) const override {
     const std::span<const std::byte> codes = codes_.row(row);
-    if (type_ == DType::f8_128) return blocks<kLongBlock>(row, codes, out);
-    if (type_ == DType::f8_32) return blocks<kBlock>(row, codes, out);
+    if (type_ == DType::f8_128) return blocks<kLongFloatBlock>(row, codes, out);
+    if (type_ == DType::f8_32) return blocks<kFloatBlock>(row, codes, out);
     for (std::size_t k = 0; k < codes.size(); ++k) {
       const float value = f8_e4m3_to_float(static_cast<std::uint8_t>(codes[k])) *
                           scales_.at(row, static_cast<std::int64_t>(k));
@@ -69,7 +69,7 @@ class Float8Rows final : public MadeRows {
   DType type_;
 };
 
-std::int64_t up(std::int64_t a, std::int64_t b) {
+std::int64_t round_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
@@ -84,6 +84,7 @@ std::vector<float> scale_values(const Tensor& t) {
 Result<BlockScales> block_scales(const Tensor& t, const Tensor& codes, const Quantisation& how) {
   const std::int64_t outputs = codes.shape[codes.shape.size() - 2], inputs = codes.columns(), rows = codes.rows();
   const std::int64_t count = t.elements(), columns = t.columns(), experts = rows / outputs;
+  if (count < 1) return unfit(t, "it is empty");
   std::vector<float> values = scale_values(t);
   if (count == 1) return BlockScales{std::move(values), rows, inputs, 1};
   if (count == experts) return BlockScales{std::move(values), outputs, inputs, 1};
@@ -93,7 +94,7 @@ Result<BlockScales> block_scales(const Tensor& t, const Tensor& codes, const Qua
     if (lines == outputs && count == rows * columns && inputs % columns == 0)
       return BlockScales{std::move(values), 1, inputs / columns, columns};
     const bool even = experts == 1 || outputs % how.block_rows == 0;
-    if (even && lines == up(outputs, how.block_rows) && columns == up(inputs, how.block_columns) &&
+    if (even && lines == round_up(outputs, how.block_rows) && columns == round_up(inputs, how.block_columns) &&
         count == experts * lines * columns)
       return BlockScales{std::move(values), how.block_rows, how.block_columns, columns};
   }
@@ -119,8 +120,8 @@ Result<Tensor> float8_weight(const ModuleTensors& of, std::string_view weight, c
   const auto fits = [&](std::int64_t values) {
     return inputs % values == 0 && (scales.columns % values == 0 || scales.columns >= inputs);
   };
-  const DType type = fits(kLongBlock) ? DType::f8_128 : fits(kBlock) ? DType::f8_32 : DType::f32;
-  return made(codes->name, codes->shape, type,
+  const DType type = fits(kLongFloatBlock) ? DType::f8_128 : fits(kFloatBlock) ? DType::f8_32 : DType::f32;
+  return made_tensor(codes->name, codes->shape, type,
               std::make_shared<Float8Rows>(*codes, std::move(scales), type, std::move(sources)));
 }
 
@@ -138,8 +139,8 @@ class Mxfp4Rows final : public MadeRows {
   void make(std::int64_t row, std::span<std::byte> out) const override {
     auto* block = reinterpret_cast<BlockMXFP4*>(out.data());
     const std::byte* q = codes_.data.data() + row * (inputs_ / 2);
-    const std::byte* e = exponents_.data.data() + row * (inputs_ / kBlock);
-    for (std::int64_t k = 0; k < inputs_; k += kBlock, ++block, q += 16) {
+    const std::byte* e = exponents_.data.data() + row * (inputs_ / kFloatBlock);
+    for (std::int64_t k = 0; k < inputs_; k += kFloatBlock, ++block, q += 16) {
       block->e = static_cast<std::uint8_t>(*e++);
       const auto value = [&](int i) { return static_cast<int>(q[i / 2]) >> (i % 2 * 4) & 15; };
       for (int i = 0; i < 16; ++i) block->q[i] = static_cast<std::uint8_t>(value(i) | value(i + 16) << 4);
@@ -168,8 +169,8 @@ Result<Tensor> mxfp4_blocks(const ModuleTensors& of) {
   const Shape& s = codes->shape;
   if (!bytes_of_exponents(*exponents) || exponents->shape != Shape{s[0], s[1], s[2]})
     return unfit(*exponents, fmt::format("U8 {} is needed", to_string({s[0], s[1], s[2]})));
-  return made(of.module(), {s[0], s[2] * kBlock, s[1]}, DType::mxfp4,
-              std::make_shared<Mxfp4Rows>(*codes, *exponents, s[2] * kBlock, true));
+  return made_tensor(of.module(), {s[0], s[2] * kFloatBlock, s[1]}, DType::mxfp4,
+              std::make_shared<Mxfp4Rows>(*codes, *exponents, s[2] * kFloatBlock, true));
 }
 
 // weight_packed u8 [outputs, inputs / 2], weight_scale u8 [outputs, inputs / 32].
@@ -179,9 +180,9 @@ Result<Tensor> mxfp4_weight(const ModuleTensors& of) {
   if (codes->dtype != DType::u8 || codes->shape.size() != 2 || codes->shape[1] % 16 != 0 || codes->elements() == 0)
     return unfit(*codes, "U8 [outputs, inputs / 2] is needed, of whole blocks of 32 inputs");
   const std::int64_t outputs = codes->shape[0], inputs = 2 * codes->shape[1];
-  if (!bytes_of_exponents(*exponents) || exponents->shape != Shape{outputs, inputs / kBlock})
-    return unfit(*exponents, fmt::format("U8 [{}, {}] is needed", outputs, inputs / kBlock));
-  return made(of.module() + ".weight", {outputs, inputs}, DType::mxfp4,
+  if (!bytes_of_exponents(*exponents) || exponents->shape != Shape{outputs, inputs / kFloatBlock})
+    return unfit(*exponents, fmt::format("U8 [{}, {}] is needed", outputs, inputs / kFloatBlock));
+  return made_tensor(of.module() + ".weight", {outputs, inputs}, DType::mxfp4,
               std::make_shared<Mxfp4Rows>(*codes, *exponents, inputs, false));
 }
 
@@ -239,7 +240,7 @@ Result<Tensor> nvfp4_weight(const ModuleTensors& of, std::string_view codes_end)
   const float told = float_at(*global, 0);
   if (!std::isfinite(told) || (divides && told == 0)) return unfit(*global, fmt::format("{} is no scale", told));
   const DType type = inputs % 64 == 0 ? DType::nvfp4_g : DType::f32;
-  return made(of.module() + ".weight", {outputs, inputs}, type,
+  return made_tensor(of.module() + ".weight", {outputs, inputs}, type,
               std::make_shared<Nvfp4Rows>(*codes, *scales, *global, divides ? 1.0f / told : told, type));
 }
 
@@ -273,10 +274,10 @@ class BitsAndBytesRows final : public MadeRows {
       }
       return;
     }
-    auto* block = reinterpret_cast<BlockScaled<kBlock>*>(out.data());
-    for (std::int64_t k = 0; k < inputs_; k += kBlock, ++block) {
+    auto* block = reinterpret_cast<BlockScaled<kFloatBlock>*>(out.data());
+    for (std::int64_t k = 0; k < inputs_; k += kFloatBlock, ++block) {
       block->d = StoredF32::of(most(first + k));
-      for (std::int64_t i = 0; i < kBlock; ++i) block->q[i] = static_cast<std::uint8_t>(code(first + k + i));
+      for (std::int64_t i = 0; i < kFloatBlock; ++i) block->q[i] = static_cast<std::uint8_t>(code(first + k + i));
     }
   }
 
@@ -363,9 +364,9 @@ Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of) {
         return unknown_format(*table, "its values are not those of NF4 or FP4");
   }
   ESP_TRY(std::vector<float> maxima, read_maxima(of, *stored, state, sources));
-  const bool whole = state.inputs % kBlock == 0 && state.run % kBlock == 0;
+  const bool whole = state.inputs % kFloatBlock == 0 && state.run % kFloatBlock == 0;
   const DType type = !whole ? DType::f32 : nf4 ? DType::nf4 : DType::fp4;
-  return made(of.module() + ".weight", {state.outputs, state.inputs}, type,
+  return made_tensor(of.module() + ".weight", {state.outputs, state.inputs}, type,
               std::make_shared<BitsAndBytesRows>(*codes, state.inputs, std::move(maxima), state.run, type, nf4,
                                                  std::move(sources)));
 }

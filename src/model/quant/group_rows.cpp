@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kBlock = 32, kLongBlock = 128;
+constexpr std::int64_t kGroupBlock = 32, kLongGroupBlock = 128;
 
 bool exact_as_f16(float value) {
   return to_float(to_f16(value)) == value;
@@ -42,9 +42,9 @@ class GroupRows final : public MadeRows {
       case DType::q8_0:
         return q8_0(row, codes, reinterpret_cast<BlockQ8_0*>(out.data()));
       default:
-        return block_shape(type_).elements == kBlock
-                   ? blocks(row, codes, reinterpret_cast<BlockGroup<kBlock>*>(out.data()))
-                   : blocks(row, codes, reinterpret_cast<BlockGroup<kLongBlock>*>(out.data()));
+        return block_shape(type_).elements == kGroupBlock
+                   ? blocks(row, codes, reinterpret_cast<BlockGroup<kGroupBlock>*>(out.data()))
+                   : blocks(row, codes, reinterpret_cast<BlockGroup<kLongGroupBlock>*>(out.data()));
     }
   }
 
@@ -72,9 +72,9 @@ class GroupRows final : public MadeRows {
   }
 
   DType choose() const {
-    if (!whole_blocks_of(kBlock)) return DType::f32;
+    if (!whole_blocks_of(kGroupBlock)) return DType::f32;
     if ((m_.bits == 4 || m_.bits == 8) && plain()) return m_.bits == 4 ? DType::q4_0 : DType::q8_0;
-    const bool is_long = whole_blocks_of(kLongBlock);
+    const bool is_long = whole_blocks_of(kLongGroupBlock);
     switch (m_.bits) {
       case 2:
         return is_long ? DType::g2_128 : DType::g2_32;
@@ -105,16 +105,16 @@ class GroupRows final : public MadeRows {
     }
   }
   void q4_0(std::int64_t row, std::span<const std::uint8_t> codes, BlockQ4_0* out) const {
-    for (std::int64_t k = 0; k < m_.inputs; k += kBlock, ++out) {
+    for (std::int64_t k = 0; k < m_.inputs; k += kGroupBlock, ++out) {
       const std::uint8_t* q = codes.data() + k;
       out->d = StoredF16::of(to_f16(m_.scale(row, group_at(k))));
       for (int i = 0; i < 16; ++i) out->q[i] = static_cast<std::uint8_t>(q[i] | q[i + 16] << 4);
     }
   }
   void q8_0(std::int64_t row, std::span<const std::uint8_t> codes, BlockQ8_0* out) const {
-    for (std::int64_t k = 0; k < m_.inputs; k += kBlock, ++out) {
+    for (std::int64_t k = 0; k < m_.inputs; k += kGroupBlock, ++out) {
       out->d = StoredF16::of(to_f16(m_.scale(row, group_at(k))));
-      for (int i = 0; i < kBlock; ++i)
+      for (int i = 0; i < kGroupBlock; ++i)
         out->q[i] = static_cast<std::int8_t>(codes[static_cast<std::size_t>(k + i)] - 128);
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kAt = "quantization_config";
 
-Error unsupported(std::string message, std::string_view field) {
+Error not_supported(std::string message, std::string_view field) {
   return Error{Error::Kind::unsupported, std::move(message), fmt::format("{}.{}", kAt, field), {}};
 }
 
@@ -29,7 +29,7 @@ Result<int> width(const Json& object, std::string_view field, std::string_view p
   ESP_TRY(const std::int64_t bits, get_integer(object, {field, parent}, {1, 16}));
   for (const int known : {2, 3, 4, 8})
     if (bits == known) return known;
-  return unsupported(fmt::format("{}.{} is {}, but weights of 2, 3, 4 and 8 bits are supported", parent, field, bits),
+  return not_supported(fmt::format("{}.{} is {}, but weights of 2, 3, 4 and 8 bits are supported", parent, field, bits),
                      field);
 }
 
@@ -42,7 +42,7 @@ Result<> read_gptq(const Json& config, Quantisation& made) {
     ESP_TRY(const auto format, find_string(config, {field, kAt}));
     if (!format) continue;
     if (*format != "gptq" && *format != "gptq_v2")
-      return unsupported(
+      return not_supported(
           fmt::format("{}.{} is {}, but gptq and gptq_v2 are supported; others are made for one kind of graphics card",
                       kAt, field, *format),
           field);
@@ -63,20 +63,20 @@ Result<> read_gptq(const Json& config, Quantisation& made) {
 Result<> read_awq(const Json& config, Quantisation& made) {
   ESP_TRY(const int bits, width(config, find_field(config, "bits") != nullptr ? "bits" : "w_bit", kAt));
   if (bits != 4)
-    return unsupported(fmt::format("{}.bits is {}, but AWQ is supported with 4", kAt, bits), "bits");
+    return not_supported(fmt::format("{}.bits is {}, but AWQ is supported with 4", kAt, bits), "bits");
   made.bits = {4};
   ESP_TRY(const auto version, find_string(config, {"version", kAt}));
   std::string lower = version.value_or("gemm");
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   if (lower != "gemm" && lower != "exllama")
-    return unsupported(fmt::format("{}.version is {}, but AWQ's gemm layout is supported", kAt, *version), "version");
+    return not_supported(fmt::format("{}.version is {}, but AWQ's gemm layout is supported", kAt, *version), "version");
   return success();
 }
 
 Result<> read_fp8(const Json& config, Quantisation& made) {
   ESP_TRY(const auto format, find_string(config, {"fmt", kAt}));
   if (format && *format != "e4m3" && *format != "float8_e4m3fn")
-    return unsupported(fmt::format("{}.fmt is {}, but e4m3 is supported", kAt, *format), "fmt");
+    return not_supported(fmt::format("{}.fmt is {}, but e4m3 is supported", kAt, *format), "fmt");
   ESP_TRY(const Json* block, find_array(config, {"weight_block_size", kAt}));
   if (block == nullptr) return success();
   if (block->size() != 2)
@@ -111,7 +111,7 @@ Result<> read_compressed_tensors(const Json& config, Quantisation& made) {
   if (sparse != nullptr) {
     ESP_TRY(const auto format, find_string(*sparse, {"format", "quantization_config.sparsity_config"}));
     if (format && *format != "dense")
-      return unsupported(fmt::format("weights with gaps ({}) are not supported; dense ones are", *format),
+      return not_supported(fmt::format("weights with gaps ({}) are not supported; dense ones are", *format),
                          "sparsity_config");
   }
   ESP_TRY(const auto format, find_string(config, {"format", kAt}));
@@ -120,7 +120,7 @@ Result<> read_compressed_tensors(const Json& config, Quantisation& made) {
                                            "fp4-quantized",   "nvfp4-pack-quantized", "mxfp4-pack-quantized",
                                            "mxfp8-quantized"};
   if (format && std::ranges::find(kFormats, *format) == std::end(kFormats))
-    return unsupported(fmt::format("{}.format is {}, which is not known", kAt, *format), "format");
+    return not_supported(fmt::format("{}.format is {}, which is not known", kAt, *format), "format");
   ESP_TRY(const Json* groups, find_object(config, {"config_groups", kAt}));
   if (groups == nullptr) return success();
   for (const auto& [name, group] : groups->items()) {
@@ -149,7 +149,7 @@ Result<Quantisation> read_quantisation(const Json* config) {
   if (known == std::end(kMethods)) {
     std::string list;
     for (const auto& [name, of] : kMethods) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
-    return unsupported(fmt::format("checkpoints quantised by {} are not supported; GGUF files, F32, F16 and BF16 ones "
+    return not_supported(fmt::format("checkpoints quantised by {} are not supported; GGUF files, F32, F16 and BF16 ones "
                                    "and those of {} are",
                                    made.name, list),
                        "quant_method");

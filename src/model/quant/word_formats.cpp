@@ -14,7 +14,7 @@ bool is_float(const Tensor& t) {
   return t.dtype == DType::f32 || t.dtype == DType::f16 || t.dtype == DType::bf16;
 }
 
-Result<const Tensor*> matrix(const ModuleTensors& of, std::string_view end, bool words) {
+Result<const Tensor*> words_or_scales(const ModuleTensors& of, std::string_view end, bool words) {
   ESP_TRY(const Tensor* found, of.get(end));
   if (found->shape.size() != 2 || found->shape[0] < 1 || found->shape[1] < 1)
     return unfit(*found, "it must have two dimensions");
@@ -62,9 +62,9 @@ constexpr int kAwqPlace[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // of column i % 8 in a 
 
 // qweight [inputs * bits / 32, outputs], qzeros [groups, outputs * bits / 32], scales [groups, outputs], g_idx [inputs].
 Result<Tensor> gptq_weight(const ModuleTensors& of, const Quantisation& how) {
-  ESP_TRY(const Tensor* codes, matrix(of, ".qweight", true));
-  ESP_TRY(const Tensor* scales, matrix(of, ".scales", false));
-  ESP_TRY(const Tensor* zeros, matrix(of, ".qzeros", true));
+  ESP_TRY(const Tensor* codes, words_or_scales(of, ".qweight", true));
+  ESP_TRY(const Tensor* scales, words_or_scales(of, ".scales", false));
+  ESP_TRY(const Tensor* zeros, words_or_scales(of, ".qzeros", true));
   const std::int64_t outputs = codes->shape[1], groups = scales->shape[0];
   const std::int64_t bits = zeros->shape[1] * 32 % outputs == 0 ? zeros->shape[1] * 32 / outputs : 0;
   if (!known_width(bits, how)) return unfit(*zeros, "its width says of no weights of the bits that config.json names");
@@ -97,9 +97,9 @@ Result<Tensor> gptq_weight(const ModuleTensors& of, const Quantisation& how) {
 
 // qweight [inputs, outputs / 8], qzeros [groups, outputs / 8], scales [groups, outputs].
 Result<Tensor> awq_weight(const ModuleTensors& of, const Quantisation&) {
-  ESP_TRY(const Tensor* codes, matrix(of, ".qweight", true));
-  ESP_TRY(const Tensor* scales, matrix(of, ".scales", false));
-  ESP_TRY(const Tensor* zeros, matrix(of, ".qzeros", true));
+  ESP_TRY(const Tensor* codes, words_or_scales(of, ".qweight", true));
+  ESP_TRY(const Tensor* scales, words_or_scales(of, ".scales", false));
+  ESP_TRY(const Tensor* zeros, words_or_scales(of, ".qzeros", true));
   GroupMatrix m;
   m.name = of.module() + ".weight";
   m.inputs = codes->shape[0];
@@ -166,7 +166,7 @@ int width_of_row(std::int64_t inputs, std::int64_t words, const Quantisation& ho
 // weight_packed [outputs, inputs * bits / 32], weight_shape, weight_scale [outputs, groups], and maybe weight_zero_point
 // [outputs * bits / 32, groups] and weight_g_idx [inputs]. Words hold whole codes; all are raised by half their range.
 Result<Tensor> packed_weight(const ModuleTensors& of, const Quantisation& how) {
-  ESP_TRY(const Tensor* codes, matrix(of, ".weight_packed", true));
+  ESP_TRY(const Tensor* codes, words_or_scales(of, ".weight_packed", true));
   ESP_TRY(const Tensor* noted, of.get(".weight_shape"));
   ESP_TRY(const Shape shape, noted_shape(*noted));
   ESP_TRY(const Tensor* stored_scales, of.get(".weight_scale"));
