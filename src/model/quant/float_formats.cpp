@@ -88,7 +88,9 @@ Result<BlockScales> block_scales(const Tensor& t, const Tensor& codes, const Qua
   std::vector<float> values = scale_values(t);
   if (count == 1) return BlockScales{std::move(values), rows, inputs, 1};
   if (count == experts) return BlockScales{std::move(values), outputs, inputs, 1};
-  if (count == rows) return BlockScales{std::move(values), 1, inputs, 1};
+  const Shape a_row(codes.shape.begin(), codes.shape.end() - 1);
+  if (count == rows && (t.shape.size() == 1 || columns == 1 || t.shape == a_row))
+    return BlockScales{std::move(values), 1, inputs, 1};
   if (t.shape.size() >= 2) {
     const std::int64_t lines = t.shape[t.shape.size() - 2];
     if (lines == outputs && count == rows * columns && inputs % columns == 0)
