@@ -67,7 +67,7 @@ Result<Tensor> gptq_weight(const ModuleTensors& of, const Quantisation& how) {
   ESP_TRY(const Tensor* zeros, words_or_scales(of, ".qzeros", true));
   const std::int64_t outputs = codes->shape[1], groups = scales->shape[0];
   const std::int64_t bits = zeros->shape[1] * 32 % outputs == 0 ? zeros->shape[1] * 32 / outputs : 0;
-  if (!known_width(bits, how)) return unfit(*zeros, "its width says of no weights of the bits that config.json names");
+  if (!known_width(bits, {})) return unfit(*zeros, "its width is not that of codes of 2, 3, 4 or 8 bits");
   if (scales->shape[1] != outputs) return unfit(*scales, fmt::format("there are {} outputs", outputs));
   if (zeros->shape[0] != groups) return unfit(*zeros, fmt::format("there are {} groups of scales", groups));
   if (codes->shape[0] * 32 % bits != 0) return unfit(*codes, fmt::format("its rows are no whole codes of {} bits", bits));
