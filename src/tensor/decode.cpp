@@ -335,7 +335,8 @@ std::vector<float> decode(const Tensor& tensor) {
   const bool turned = tensor.maker && tensor.maker->turned();
   const std::int64_t lines = turned ? tensor.shape[tensor.shape.size() - 2] : 0;
   const auto columns = static_cast<std::size_t>(turned ? lines : tensor.columns());
-  const std::int64_t rows = turned ? tensor.rows() / std::max<std::int64_t>(lines, 1) * tensor.columns() : tensor.rows();
+  const std::int64_t rows =
+      turned ? tensor.rows() / std::max<std::int64_t>(lines, 1) * tensor.columns() : tensor.rows();
   std::vector<float> one(turned ? columns : 0);
   for (std::int64_t row = 0; row < rows && columns > 0; ++row) {
     const auto to = std::span(out).subspan(static_cast<std::size_t>(turned ? 0 : row) * columns, columns);
@@ -347,7 +348,8 @@ std::vector<float> decode(const Tensor& tensor) {
       decode_made_row(tensor, row, one);
       const std::int64_t matrix = row / tensor.columns(), column = row % tensor.columns();
       for (std::int64_t k = 0; k < lines; ++k)
-        out[static_cast<std::size_t>((matrix * lines + k) * tensor.columns() + column)] = one[static_cast<std::size_t>(k)];
+        out[static_cast<std::size_t>((matrix * lines + k) * tensor.columns() + column)] =
+            one[static_cast<std::size_t>(k)];
     }
   }
   return out;

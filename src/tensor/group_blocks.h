@@ -79,9 +79,8 @@ inline constexpr std::array<float, 16> kNf4Values = {
     0.7229568362236023f,
     1.0f,
 };
-inline constexpr std::array<float, 16> kFp4Table = {0.0f,        0.0052083333f,  0.6666667f,  1.0f,
-                                                    0.33333334f, 0.5f,           0.16666667f, 0.25f,
-                                                    0.0f,        -0.0052083333f, -0.6666667f, -1.0f,
-                                                    -0.33333334f, -0.5f,         -0.16666667f, -0.25f};
+inline constexpr std::array<float, 16> kFp4Table = {
+    0.0f, 0.0052083333f,  0.6666667f,  1.0f,  0.33333334f,  0.5f,  0.16666667f,  0.25f,
+    0.0f, -0.0052083333f, -0.6666667f, -1.0f, -0.33333334f, -0.5f, -0.16666667f, -0.25f};
 
 }  // namespace espalier

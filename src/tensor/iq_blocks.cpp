@@ -26,8 +26,7 @@ void put_eight(std::uint16_t point, unsigned signs, std::int8_t* to) {
 }
 // Eight thirds, -1 to 1, and an eighth more or less.
 void put_eight_thirds(std::uint16_t point, bool less, std::int8_t* to) {
-  for (int i = 0; i < 8; ++i)
-    to[i] = static_cast<std::int8_t>(8 * ((point >> (2 * i) & 3) - 1) + (less ? -1 : 1));
+  for (int i = 0; i < 8; ++i) to[i] = static_cast<std::int8_t>(8 * ((point >> (2 * i) & 3) - 1) + (less ? -1 : 1));
 }
 // Four values of three bits each.
 template <class Size>

@@ -43,8 +43,8 @@ class RowMaker {
 struct Tensor {
   std::string name = {};
   DType dtype = DType::f32;
-  Shape shape = {};                      // outermost first
-  std::span<const std::byte> data = {};  // exactly bytes(); may be unaligned
+  Shape shape = {};                            // outermost first
+  std::span<const std::byte> data = {};        // exactly bytes(); may be unaligned
   std::shared_ptr<const RowMaker> maker = {};  // of rows that are not there: data is empty, row() must not be asked
 
   std::int64_t elements() const;

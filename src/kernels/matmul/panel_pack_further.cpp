@@ -170,7 +170,8 @@ template <DType kType, class Block>
 void pack_each(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
   const PanelLayout layout = panel_layout(kType).value();
   for (std::int64_t block = 0; block * layout.block_k < k; ++block, panel += layout.block_bytes) {
-    std::memset(panel, 0, static_cast<std::size_t>(layout.block_bytes));  // columns that are missing, and what is skipped
+    std::memset(panel, 0,
+                static_cast<std::size_t>(layout.block_bytes));  // columns that are missing, and what is skipped
     for (int column = 0; column < kPanelColumns; ++column)
       if (!rows[column].empty())
         write_column(reinterpret_cast<const Block*>(rows[column].data())[block], BlockWriter(panel, column));

@@ -63,7 +63,8 @@ void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finis
                              int rows) const {
   RowBlock block = x.as(format(with));
   block.rows = rows;
-  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0, {bias(), gate, outputs_, out, kernel_format(with, parts_.front(), false)});
+  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
+         {bias(), gate, outputs_, out, kernel_format(with, parts_.front(), false)});
 }
 
 void Linear::expect(const ComputeWith& with, int rows, bool wide) const {

@@ -40,7 +40,10 @@ bool same_order(const PackedMatrix::Order& a, const PackedMatrix::Order& b) {
 class Turned {
  public:
   Turned(const Tensor& tensor, const MatrixPart& part, std::int64_t inputs)
-      : tensor_(tensor), part_(part), inputs_(inputs), decoded_(block_shape(tensor.dtype).elements > 1 || tensor.maker) {}
+      : tensor_(tensor),
+        part_(part),
+        inputs_(inputs),
+        decoded_(block_shape(tensor.dtype).elements > 1 || tensor.maker) {}
   DType type() const { return decoded_ ? DType::f32 : tensor_.dtype; }
   std::size_t value_bytes() const { return decoded_ ? sizeof(float) : block_shape(tensor_.dtype).bytes; }
 

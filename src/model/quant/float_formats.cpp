@@ -48,8 +48,8 @@ class Float8Rows final : public MadeRows {
     if (type_ == DType::f8_128) return blocks<kLongFloatBlock>(row, codes, out);
     if (type_ == DType::f8_32) return blocks<kFloatBlock>(row, codes, out);
     for (std::size_t k = 0; k < codes.size(); ++k) {
-      const float value = f8_e4m3_to_float(static_cast<std::uint8_t>(codes[k])) *
-                          scales_.at(row, static_cast<std::int64_t>(k));
+      const float value =
+          f8_e4m3_to_float(static_cast<std::uint8_t>(codes[k])) * scales_.at(row, static_cast<std::int64_t>(k));
       std::memcpy(out.data() + 4 * k, &value, 4);
     }
   }
@@ -124,7 +124,7 @@ Result<Tensor> float8_weight(const ModuleTensors& of, std::string_view weight, c
   };
   const DType type = fits(kLongFloatBlock) ? DType::f8_128 : fits(kFloatBlock) ? DType::f8_32 : DType::f32;
   return made_tensor(codes->name, codes->shape, type,
-              std::make_shared<Float8Rows>(*codes, std::move(scales), type, std::move(sources)));
+                     std::make_shared<Float8Rows>(*codes, std::move(scales), type, std::move(sources)));
 }
 
 // --- four bits with a power of two for each 32 values ---
@@ -172,7 +172,7 @@ Result<Tensor> mxfp4_blocks(const ModuleTensors& of) {
   if (!bytes_of_exponents(*exponents) || exponents->shape != Shape{s[0], s[1], s[2]})
     return unfit(*exponents, fmt::format("U8 {} is needed", to_string({s[0], s[1], s[2]})));
   return made_tensor(of.module(), {s[0], s[2] * kFloatBlock, s[1]}, DType::mxfp4,
-              std::make_shared<Mxfp4Rows>(*codes, *exponents, s[2] * kFloatBlock, true));
+                     std::make_shared<Mxfp4Rows>(*codes, *exponents, s[2] * kFloatBlock, true));
 }
 
 // weight_packed u8 [outputs, inputs / 2], weight_scale u8 [outputs, inputs / 32].
@@ -185,7 +185,7 @@ Result<Tensor> mxfp4_weight(const ModuleTensors& of) {
   if (!bytes_of_exponents(*exponents) || exponents->shape != Shape{outputs, inputs / kFloatBlock})
     return unfit(*exponents, fmt::format("U8 [{}, {}] is needed", outputs, inputs / kFloatBlock));
   return made_tensor(of.module() + ".weight", {outputs, inputs}, DType::mxfp4,
-              std::make_shared<Mxfp4Rows>(*codes, *exponents, inputs, false));
+                     std::make_shared<Mxfp4Rows>(*codes, *exponents, inputs, false));
 }
 
 // --- four bits with an e4m3 for each 16 values and a float for all ---
@@ -243,7 +243,7 @@ Result<Tensor> nvfp4_weight(const ModuleTensors& of, std::string_view codes_end)
   if (!std::isfinite(told) || (divides && told == 0)) return unfit(*global, fmt::format("{} is no scale", told));
   const DType type = inputs % 64 == 0 ? DType::nvfp4_g : DType::f32;
   return made_tensor(of.module() + ".weight", {outputs, inputs}, type,
-              std::make_shared<Nvfp4Rows>(*codes, *scales, *global, divides ? 1.0f / told : told, type));
+                     std::make_shared<Nvfp4Rows>(*codes, *scales, *global, divides ? 1.0f / told : told, type));
 }
 
 // --- bitsandbytes ---
@@ -323,7 +323,8 @@ Result<QuantState> read_state(const Tensor& t) {
 Result<std::vector<float>> read_maxima(const ModuleTensors& of, const Tensor& stored, const QuantState& state,
                                        std::vector<const Tensor*>& sources) {
   const std::int64_t count = (state.outputs * state.inputs + state.run - 1) / state.run;
-  if (stored.elements() != count) return unfit(stored, fmt::format("{} runs of {} need a value each", count, state.run));
+  if (stored.elements() != count)
+    return unfit(stored, fmt::format("{} runs of {} need a value each", count, state.run));
   if (stored.dtype == DType::f32) return decode(stored);
   if (stored.dtype != DType::u8) return unfit(stored, "F32 or U8 is needed");
   ESP_TRY(const Tensor* table, of.get(".weight.nested_quant_map"));
@@ -369,8 +370,8 @@ Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of) {
   const bool whole = state.inputs % kFloatBlock == 0 && state.run % kFloatBlock == 0;
   const DType type = !whole ? DType::f32 : nf4 ? DType::nf4 : DType::fp4;
   return made_tensor(of.module() + ".weight", {state.outputs, state.inputs}, type,
-              std::make_shared<BitsAndBytesRows>(*codes, state.inputs, std::move(maxima), state.run, type, nf4,
-                                                 std::move(sources)));
+                     std::make_shared<BitsAndBytesRows>(*codes, state.inputs, std::move(maxima), state.run, type, nf4,
+                                                        std::move(sources)));
 }
 
 }  // namespace espalier

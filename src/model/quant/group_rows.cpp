@@ -61,8 +61,7 @@ class GroupRows final : public MadeRows {
     if (std::ranges::is_sorted(m_.group_of)) return;
     order_.resize(m_.group_of.size());
     std::iota(order_.begin(), order_.end(), 0);
-    std::ranges::stable_sort(order_, {},
-                             [this](std::int32_t k) { return m_.group_of[static_cast<std::size_t>(k)]; });
+    std::ranges::stable_sort(order_, {}, [this](std::int32_t k) { return m_.group_of[static_cast<std::size_t>(k)]; });
   }
   std::int64_t group_at(std::int64_t k) const {  // k in order
     return std::upper_bound(first_.begin(), first_.end(), k) - first_.begin() - 1;
@@ -99,8 +98,8 @@ class GroupRows final : public MadeRows {
     for (std::size_t k = 0; k < codes.size(); ++k) {
       // Without an order to tell: group_of says it of each input.
       const auto input = order_.empty() ? static_cast<std::int64_t>(k) : order_[k];
-      const std::int64_t g = m_.group_of.empty() ? input / (m_.inputs / m_.groups)
-                                                 : m_.group_of[static_cast<std::size_t>(input)];
+      const std::int64_t g =
+          m_.group_of.empty() ? input / (m_.inputs / m_.groups) : m_.group_of[static_cast<std::size_t>(input)];
       out[k] = m_.scale(row, g) * static_cast<float>(codes[k] - m_.zero(row, g));
     }
   }

@@ -9,9 +9,9 @@
 namespace espalier {
 
 Error unfit(const Tensor& tensor, std::string_view why) {
-  return bad_file(fmt::format("tensor {} ({} {}) does not fit: {}", tensor.name, name(tensor.dtype),
-                              to_string(tensor.shape), why),
-                  tensor.name);
+  return bad_file(
+      fmt::format("tensor {} ({} {}) does not fit: {}", tensor.name, name(tensor.dtype), to_string(tensor.shape), why),
+      tensor.name);
 }
 
 Error unknown_format(const Tensor& tensor, std::string_view why) {

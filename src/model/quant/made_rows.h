@@ -57,12 +57,12 @@ std::uint32_t word_at(const Tensor& tensor, std::int64_t i);  // of i32
 // The formats: each gives the weight of a module, whose name is the module's and `end`.
 Result<Tensor> gptq_weight(const ModuleTensors& of, const Quantisation& how);
 Result<Tensor> awq_weight(const ModuleTensors& of, const Quantisation& how);
-Result<Tensor> packed_weight(const ModuleTensors& of, const Quantisation& how);   // compressed-tensors: .weight_packed
-Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation& how);     // .weight and .weight_scale, or .SCB
+Result<Tensor> packed_weight(const ModuleTensors& of, const Quantisation& how);  // compressed-tensors: .weight_packed
+Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation& how);    // .weight and .weight_scale, or .SCB
 Result<Tensor> float8_weight(const ModuleTensors& of, std::string_view weight, const Quantisation& how);
-Result<Tensor> nvfp4_weight(const ModuleTensors& of, std::string_view codes);     // .weight_packed or ModelOpt's .weight
-Result<Tensor> mxfp4_weight(const ModuleTensors& of);                             // compressed-tensors' .weight_packed
-Result<Tensor> mxfp4_blocks(const ModuleTensors& of);                             // _blocks, _scales of all experts
-Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of);                    // .weight and .weight.absmax
+Result<Tensor> nvfp4_weight(const ModuleTensors& of, std::string_view codes);  // .weight_packed or ModelOpt's .weight
+Result<Tensor> mxfp4_weight(const ModuleTensors& of);                          // compressed-tensors' .weight_packed
+Result<Tensor> mxfp4_blocks(const ModuleTensors& of);                          // _blocks, _scales of all experts
+Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of);                 // .weight and .weight.absmax
 
 }  // namespace espalier

@@ -30,7 +30,7 @@ Result<int> width(const Json& object, std::string_view field, std::string_view p
   for (const int known : {2, 3, 4, 8})
     if (bits == known) return known;
   return not_supported(fmt::format("{}.{} is {}, but weights of 2, 3, 4 and 8 bits are supported", parent, field, bits),
-                     field);
+                       field);
 }
 
 Result<> read_gptq(const Json& config, Quantisation& made) {
@@ -62,8 +62,7 @@ Result<> read_gptq(const Json& config, Quantisation& made) {
 
 Result<> read_awq(const Json& config, Quantisation& made) {
   ESP_TRY(const int bits, width(config, find_field(config, "bits") != nullptr ? "bits" : "w_bit", kAt));
-  if (bits != 4)
-    return not_supported(fmt::format("{}.bits is {}, but AWQ is supported with 4", kAt, bits), "bits");
+  if (bits != 4) return not_supported(fmt::format("{}.bits is {}, but AWQ is supported with 4", kAt, bits), "bits");
   made.bits = {4};
   ESP_TRY(const auto version, find_string(config, {"version", kAt}));
   std::string lower = version.value_or("gemm");
@@ -112,13 +111,12 @@ Result<> read_compressed_tensors(const Json& config, Quantisation& made) {
     ESP_TRY(const auto format, find_string(*sparse, {"format", "quantization_config.sparsity_config"}));
     if (format && *format != "dense")
       return not_supported(fmt::format("weights with gaps ({}) are not supported; dense ones are", *format),
-                         "sparsity_config");
+                           "sparsity_config");
   }
   ESP_TRY(const auto format, find_string(config, {"format", kAt}));
-  constexpr std::string_view kFormats[] = {"dense",           "int-quantized",        "float-quantized",
-                                           "naive-quantized", "pack-quantized",       "mixed-precision",
-                                           "fp4-quantized",   "nvfp4-pack-quantized", "mxfp4-pack-quantized",
-                                           "mxfp8-quantized"};
+  constexpr std::string_view kFormats[] = {
+      "dense",           "int-quantized", "float-quantized",      "naive-quantized",      "pack-quantized",
+      "mixed-precision", "fp4-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"};
   if (format && std::ranges::find(kFormats, *format) == std::end(kFormats))
     return not_supported(fmt::format("{}.format is {}, which is not known", kAt, *format), "format");
   ESP_TRY(const Json* groups, find_object(config, {"config_groups", kAt}));
@@ -149,10 +147,11 @@ Result<Quantisation> read_quantisation(const Json* config) {
   if (known == std::end(kMethods)) {
     std::string list;
     for (const auto& [name, of] : kMethods) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
-    return not_supported(fmt::format("checkpoints quantised by {} are not supported; GGUF files, F32, F16 and BF16 ones "
-                                   "and those of {} are",
-                                   made.name, list),
-                       "quant_method");
+    return not_supported(
+        fmt::format("checkpoints quantised by {} are not supported; GGUF files, F32, F16 and BF16 ones "
+                    "and those of {} are",
+                    made.name, list),
+        "quant_method");
   }
   made.method = known->second;
   switch (made.method) {

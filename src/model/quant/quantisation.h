@@ -21,9 +21,9 @@ enum class QuantMethod { none, gptq, awq, fp8, compressed_tensors, mxfp4, bitsan
 // A quantised checkpoint's own words.
 struct Quantisation {
   QuantMethod method = QuantMethod::none;
-  std::string name;                 // as the file has it; empty: not quantised
-  bool zeros_less_one = true;       // gptq: zero points are stored minus one (v1)
-  std::vector<int> bits;            // that some module may have; empty: not said
+  std::string name;                                    // as the file has it; empty: not quantised
+  bool zeros_less_one = true;                          // gptq: zero points are stored minus one (v1)
+  std::vector<int> bits;                               // that some module may have; empty: not said
   std::int64_t block_rows = 128, block_columns = 128;  // of FP8 scales
 };
 

@@ -12,11 +12,16 @@ namespace {
 
 // Endings of tensors that are parts of a quantised weight and nothing by themselves.
 constexpr std::string_view kParts[] = {
-    ".qweight",           ".qzeros",           ".scales",          ".g_idx",
-    ".weight_packed",     ".weight_scale",     ".weight_scale_inv", ".weight_scale_2",
-    ".weight_shape",      ".weight_zero_point", ".weight_g_idx",   ".weight_global_scale",
-    ".input_scale",       ".input_global_scale", ".input_zero_point", ".output_scale",
-    ".activation_scale",  ".SCB",              ".weight_format",
+    ".qweight",          ".qzeros",
+    ".scales",           ".g_idx",
+    ".weight_packed",    ".weight_scale",
+    ".weight_scale_inv", ".weight_scale_2",
+    ".weight_shape",     ".weight_zero_point",
+    ".weight_g_idx",     ".weight_global_scale",
+    ".input_scale",      ".input_global_scale",
+    ".input_zero_point", ".output_scale",
+    ".activation_scale", ".SCB",
+    ".weight_format",
 };
 
 class Recogniser {

@@ -75,14 +75,16 @@ struct Size {
 // GPTQ's stream of bits against a plain loop, in every width and with inputs of mixed groups.
 TEST(QuantisedFile, GptqRowsAreTheCodesOfTheStreamInTheirGroups) {
   std::mt19937_64 rng(testing::seed());
-  for (const Size& s : {Size{2, 32, 64, 32}, Size{3, 64, 96, 32}, Size{4, 40, 256, 128}, Size{8, 12, 64, 16}, Size{4, 8, 48, 16}})
+  for (const Size& s :
+       {Size{2, 32, 64, 32}, Size{3, 64, 96, 32}, Size{4, 40, 256, 128}, Size{8, 12, 64, 16}, Size{4, 8, 48, 16}})
     for (const bool mixed : {false, true}) {
       const std::int64_t groups = s.inputs / s.group;
       const auto words = random_bytes(rng, static_cast<std::size_t>(s.inputs * s.bits / 8 * s.outputs)),
                  zeros = random_bytes(rng, static_cast<std::size_t>(groups * s.outputs * s.bits / 8));
       const auto scale = scales(rng, groups * s.outputs);
       std::vector<std::int32_t> group_of(static_cast<std::size_t>(s.inputs));
-      for (std::int64_t k = 0; k < s.inputs; ++k) group_of[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(k / s.group);
+      for (std::int64_t k = 0; k < s.inputs; ++k)
+        group_of[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(k / s.group);
       if (mixed) std::ranges::shuffle(group_of, rng);
       auto file = std::make_unique<InMemory>();
       file->add("m.qweight", DType::i32, {s.inputs * s.bits / 32, s.outputs}, words)
@@ -109,7 +111,8 @@ TEST(QuantisedFile, GptqRowsAreTheCodesOfTheStreamInTheirGroups) {
             zero |= bit(zeros, g * (s.outputs * s.bits / 32) + z / 32, z % 32) << b;
           }
           const float want = scale[static_cast<std::size_t>(g * s.outputs + row)] * static_cast<float>(code - zero - 1);
-          ASSERT_EQ(values[static_cast<std::size_t>(row * s.inputs + k)], want) << s.bits << " bits, " << row << ", " << k;
+          ASSERT_EQ(values[static_cast<std::size_t>(row * s.inputs + k)], want)
+              << s.bits << " bits, " << row << ", " << k;
         }
     }
 }
@@ -138,16 +141,17 @@ TEST(QuantisedFile, TensorsThatDoNotFitAreRefusedByName) {
   EXPECT_EQ(gptq({8, 64}, {2, 8}, {}, {}).field, "m.scales");
   EXPECT_EQ(gptq({8, 64}, {2, 8}, {2, 63}, {}).field, "m.scales");
   EXPECT_EQ(gptq({8, 64}, {3, 8}, {2, 64}, {}).field, "m.qzeros");
-  EXPECT_EQ(gptq({8, 64}, {2, 10}, {2, 64}, {}).field, "m.qzeros");           // 5 bits
-  EXPECT_EQ(gptq({8, 64}, {3, 8}, {3, 64}, {}).field, "m.scales");            // 3 groups of 64 inputs
-  EXPECT_EQ(gptq({8, 64}, {2, 8}, {2, 64}, {0, 1}).field, "m.g_idx");         // too few
+  EXPECT_EQ(gptq({8, 64}, {2, 10}, {2, 64}, {}).field, "m.qzeros");    // 5 bits
+  EXPECT_EQ(gptq({8, 64}, {3, 8}, {3, 64}, {}).field, "m.scales");     // 3 groups of 64 inputs
+  EXPECT_EQ(gptq({8, 64}, {2, 8}, {2, 64}, {0, 1}).field, "m.g_idx");  // too few
   std::vector<std::int32_t> outside(64, 0);
   outside[63] = 2;
   EXPECT_THAT(gptq({8, 64}, {2, 8}, {2, 64}, outside).message, HasSubstr("group 2 of 2"));
   outside[63] = -1;
   EXPECT_EQ(gptq({8, 64}, {2, 8}, {2, 64}, outside).field, "m.g_idx");
 
-  const auto one = [](const char* name, DType type, Shape shape, const char* other, DType other_type, Shape other_shape) {
+  const auto one = [](const char* name, DType type, Shape shape, const char* other, DType other_type,
+                      Shape other_shape) {
     auto file = std::make_unique<InMemory>();
     file->add(name, type, shape, {});
     if (other != nullptr) file->add(other, other_type, other_shape, {});
@@ -182,7 +186,8 @@ TEST(Quantisation, WhatNoKernelReadsIsRefusedWithItsField) {
            Case{R"({"quant_method":"gptq"})", "quantization_config.bits"},
            Case{R"({"quant_method":"gptq","bits":5})", "quantization_config.bits"},
            Case{R"({"quant_method":"gptq","bits":"4"})", "quantization_config.bits"},
-           Case{R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})", "quantization_config.checkpoint_format"},
+           Case{R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})",
+                "quantization_config.checkpoint_format"},
            Case{R"({"quant_method":"awq","bits":4,"version":"gemv"})", "quantization_config.version"},
            Case{R"({"quant_method":"fp8","fmt":"e5m2"})", "quantization_config.fmt"},
            Case{R"({"quant_method":"fp8","weight_block_size":[128]})", "quantization_config.weight_block_size"},
@@ -192,14 +197,16 @@ TEST(Quantisation, WhatNoKernelReadsIsRefusedWithItsField) {
                 "quantization_config.sparsity_config"},
            Case{R"({"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"num_bits":6}}}})",
                 "quantization_config.num_bits"},
-           Case{R"({"quant_method":"compressed-tensors","config_groups":{"g":7}})", "quantization_config.config_groups.g"},
+           Case{R"({"quant_method":"compressed-tensors","config_groups":{"g":7}})",
+                "quantization_config.config_groups.g"},
        }) {
     const auto made = read(text);
     ASSERT_FALSE(made.ok()) << text;
     EXPECT_EQ(made.error().field, field) << made.error().message;
   }
   EXPECT_FALSE(read(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq_v2"})")->zeros_less_one);
-  EXPECT_EQ(read(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:x":{"bits":8},"-:y":{}}})")->bits, (std::vector<int>{4, 8}));
+  EXPECT_EQ(read(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:x":{"bits":8},"-:y":{}}})")->bits,
+            (std::vector<int>{4, 8}));
   EXPECT_EQ(read_quantisation(nullptr)->method, QuantMethod::none);
 }
 

@@ -70,7 +70,8 @@ Result<Tensor> gptq_weight(const ModuleTensors& of, const Quantisation& how) {
   if (!known_width(bits, {})) return unfit(*zeros, "its width is not that of codes of 2, 3, 4 or 8 bits");
   if (scales->shape[1] != outputs) return unfit(*scales, fmt::format("there are {} outputs", outputs));
   if (zeros->shape[0] != groups) return unfit(*zeros, fmt::format("there are {} groups of scales", groups));
-  if (codes->shape[0] * 32 % bits != 0) return unfit(*codes, fmt::format("its rows are no whole codes of {} bits", bits));
+  if (codes->shape[0] * 32 % bits != 0)
+    return unfit(*codes, fmt::format("its rows are no whole codes of {} bits", bits));
   GroupMatrix m;
   m.name = of.module() + ".weight";
   m.outputs = outputs;
@@ -147,7 +148,8 @@ Result<Shape> noted_shape(const Tensor& t) {
     return unfit(t, "it must have two whole numbers, outputs and inputs");
   for (std::int64_t i = 0; i < 2; ++i) {
     std::int64_t n = 0;
-    std::memcpy(&n, t.data.data() + i * block_shape(t.dtype).bytes, static_cast<std::size_t>(block_shape(t.dtype).bytes));
+    std::memcpy(&n, t.data.data() + i * block_shape(t.dtype).bytes,
+                static_cast<std::size_t>(block_shape(t.dtype).bytes));
     if (n < 1 || n > std::int64_t{1} << 31) return unfit(t, fmt::format("{} is no length of a matrix", n));
     shape.push_back(n);
   }
@@ -233,7 +235,9 @@ Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation&) {
     const auto from = codes->row(row);
     for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<std::uint8_t>(static_cast<int>(from[k]) ^ 128);
   };
-  m.scale = [scales, scb](std::int64_t row, std::int64_t g) { return scb ? scales.at(row, g) / 127.0f : scales.at(row, g); };
+  m.scale = [scales, scb](std::int64_t row, std::int64_t g) {
+    return scb ? scales.at(row, g) / 127.0f : scales.at(row, g);
+  };
   m.zero = [](std::int64_t, std::int64_t) { return 128; };
   if (const Tensor* zeros = of.find(".weight_zero_point")) {
     m.sources.push_back(zeros);

@@ -67,8 +67,7 @@ const Tensor* Weights::find(std::string_view name) const {
 // A model with something on top of it has its own tensors below its name.
 const Tensor* Weights::find_below(std::string_view name) const {
   if (const Tensor* found = find_as_written(name)) return found;
-  for (const std::string_view model :
-       {"model.", "bert.", "roberta.", "mpnet.", "distilbert.", "new.", "nomic_bert."})
+  for (const std::string_view model : {"model.", "bert.", "roberta.", "mpnet.", "distilbert.", "new.", "nomic_bert."})
     if (const Tensor* found = find_as_written(std::string(model).append(name))) return found;
   return nullptr;
 }
@@ -96,8 +95,8 @@ Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) co
 
 bool Weights::equal(std::string_view a, std::string_view b) const {
   const Tensor *first = find(a), *second = find(b);
-  return first != nullptr && second != nullptr && !first->maker && !second->maker && first->dtype == second->dtype && first->shape == second->shape &&
-         std::ranges::equal(first->data, second->data);
+  return first != nullptr && second != nullptr && !first->maker && !second->maker && first->dtype == second->dtype &&
+         first->shape == second->shape && std::ranges::equal(first->data, second->data);
 }
 
 Result<std::vector<float>> Weights::floats(std::string_view name, const Shape& shape) const {

@@ -80,7 +80,8 @@ struct ExactTile : WithoutRest {
     if constexpr (kColumnZero<Format>) zero = Simd::add(zero, Format::zero(block));
     each<4>([&](auto b) {
       weight[b] = Simd::mul(scale, Simd::sub(Simd::byte_to_float(codes, b), zero));
-      if constexpr (Format::kHasMinimum && !kColumnZero<Format>) weight[b] = Simd::add(weight[b], Format::minimum(block, s, g));
+      if constexpr (Format::kHasMinimum && !kColumnZero<Format>)
+        weight[b] = Simd::add(weight[b], Format::minimum(block, s, g));
     });
   }
 

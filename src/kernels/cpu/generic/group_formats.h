@@ -60,8 +60,12 @@ struct FloatTable {
     return out;
   }
 };
-inline constexpr FloatTable kNf4 = FloatTable::of({0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f, 0xbdba7871, 0x00000000, 0x3da2faff, 0x3e24cae3, 0x3e7c04dd, 0x3ead033a, 0x3ee1a4b8, 0x3f1007ab, 0x3f3913b3, 0x3f800000});
-inline constexpr FloatTable kFp4 = FloatTable::of({0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000, 0x3e2aaaab, 0x3e800000, 0x00000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000, 0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000});
+inline constexpr FloatTable kNf4 =
+    FloatTable::of({0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f, 0xbdba7871, 0x00000000,
+                    0x3da2faff, 0x3e24cae3, 0x3e7c04dd, 0x3ead033a, 0x3ee1a4b8, 0x3f1007ab, 0x3f3913b3, 0x3f800000});
+inline constexpr FloatTable kFp4 =
+    FloatTable::of({0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000, 0x3e2aaaab, 0x3e800000,
+                    0x00000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000, 0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000});
 
 // Codes of four bits into a table of floats, and a scale.
 template <DType kOf, const FloatTable& kTable>
@@ -71,7 +75,7 @@ struct FourBitFloats {
   static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
   static Simd::F value(const std::uint8_t* b, int step, int i) {
     const Simd::B places = Simd::shift_right(nibbles(b + 64, step), 8 * i);  // in the lowest byte of a lane
-    const auto byte = [&](int n) {  // n of the float, the others zero
+    const auto byte = [&](int n) {                                           // n of the float, the others zero
       const Simd::B alone = Simd::shift_left(Simd::lookup(places, kTable.bytes[n]), 24);
       return Simd::shift_right(alone, 24 - 8 * n);
     };

@@ -7,10 +7,10 @@
 namespace espalier::kernels::ESPALIER_ISA {
 
 // Tables raised by the largest magnitude, so that no number is negative.
-inline constexpr std::uint8_t kRaised2[16] = {51, 68, 86, 43, 35, 18, 0, 43};            // 8, 25, 43 and minus these
-inline constexpr std::uint8_t kRaised1[16] = {10, 16, 18, 9, 8, 2, 0, 9};                // 1, 7, 9
-inline constexpr std::uint8_t kRaised3[16] = {66, 74, 82, 90, 98, 106, 114, 124,         // 4, 12 .. 52, 62
-                                              58, 50, 42, 34, 26, 18, 10, 0};
+inline constexpr std::uint8_t kRaised2[16] = {51, 68, 86, 43, 35, 18, 0, 43};     // 8, 25, 43 and minus these
+inline constexpr std::uint8_t kRaised1[16] = {10, 16, 18, 9, 8, 2, 0, 9};         // 1, 7, 9
+inline constexpr std::uint8_t kRaised3[16] = {66, 74, 82, 90, 98, 106, 114, 124,  // 4, 12 .. 52, 62
+                                              58, 50, 42, 34, 26, 18,  10,  0};
 inline constexpr std::uint8_t kRaisedOdd[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0};  // 1 .. 15
 inline constexpr std::uint8_t kRaisedFp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
