@@ -1,8 +1,11 @@
 #include "tensor/decode.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "tensor/group_blocks.h"
+#include "tensor/iq_blocks.h"
 #include "tensor/quant_blocks.h"
 
 namespace espalier {
@@ -126,6 +129,67 @@ void decode(const BlockQ6_K& b, float* x) {
   }
 }
 
+// --- lattices, thirds, floats of four bits ---
+
+template <class Block>
+  requires requires(const Block& b) { take_apart(b); }
+void decode(const Block& b, float* x) {
+  const IqValues parts = take_apart(b);
+  const float d = parts.d.value() * kIqFactor<Block>;
+  for (int i = 0; i < 256; ++i) x[i] = d * static_cast<float>(parts.scale[i / 16]) * static_cast<float>(parts.value[i]);
+}
+
+template <class Block>
+  requires requires(const Block& b, std::uint8_t (&q)[256]) { ternary(b, q); }
+void decode(const Block& b, float* x) {
+  std::uint8_t q[256];
+  ternary(b, q);
+  const float d = b.d.value();
+  for (int i = 0; i < 256; ++i) x[i] = d * static_cast<float>(q[i] - 1);
+}
+
+void decode(const BlockMXFP4& b, float* x) {
+  const float d = half_e8m0(b.e);
+  each_nibble(b.q, [&](int i, int q) { x[i] = d * static_cast<float>(kFp4Values[q]); });
+}
+
+void decode(const BlockNVFP4& b, float* x) {
+  for (int i = 0; i < 64; ++i) {
+    const int q = b.q[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4) & 15;
+    x[i] = half_ue4m3(b.d[i / 16]) * static_cast<float>(kFp4Values[q]);
+  }
+}
+
+// --- rows of other checkpoints ---
+
+template <int kValues>
+void decode(const BlockGroup<kValues>& b, float* x) {
+  const float d = b.d.value();
+  const int zero = b.zero_point();
+  for (int i = 0; i < kValues; ++i) x[i] = d * static_cast<float>(b.q[i] - zero);
+}
+
+template <int kValues>
+void decode(const BlockScaled<kValues>& b, float* x) {
+  const float d = b.d.value();
+  for (int i = 0; i < kValues; ++i) x[i] = d * f8_e4m3_to_float(b.q[i]);
+}
+
+struct BlockNF4 : BlockScaled<32> {};
+struct BlockFP4 : BlockScaled<32> {};
+void decode(const BlockNF4& b, float* x) {
+  for (int i = 0; i < 32; ++i) x[i] = b.d.value() * kNf4Values[b.q[i] & 15];
+}
+void decode(const BlockFP4& b, float* x) {
+  for (int i = 0; i < 32; ++i) x[i] = b.d.value() * kFp4Table[b.q[i] & 15];
+}
+
+void decode(const BlockNvfp4Group& b, float* x) {
+  const float half = 0.5f * b.global.value();
+  for (int i = 0; i < 64; ++i)
+    x[i] = half * f8_e4m3_to_float(b.d[i / 16]) * static_cast<float>(kFp4Values[b.q[i] & 15]);
+}
+
 // --- rows ---
 
 template <class Block, DType type>
@@ -209,14 +273,84 @@ void decode_row(DType type, std::span<const std::byte> stored, std::span<float> 
       return blocks<BlockIQ4_NL, DType::iq4_nl>(stored, out);
     case DType::iq4_xs:
       return blocks<BlockIQ4_XS, DType::iq4_xs>(stored, out);
+    case DType::iq1_s:
+      return blocks<BlockIQ1_S, DType::iq1_s>(stored, out);
+    case DType::iq1_m:
+      return blocks<BlockIQ1_M, DType::iq1_m>(stored, out);
+    case DType::iq2_xxs:
+      return blocks<BlockIQ2_XXS, DType::iq2_xxs>(stored, out);
+    case DType::iq2_xs:
+      return blocks<BlockIQ2_XS, DType::iq2_xs>(stored, out);
+    case DType::iq2_s:
+      return blocks<BlockIQ2_S, DType::iq2_s>(stored, out);
+    case DType::iq3_xxs:
+      return blocks<BlockIQ3_XXS, DType::iq3_xxs>(stored, out);
+    case DType::iq3_s:
+      return blocks<BlockIQ3_S, DType::iq3_s>(stored, out);
+    case DType::tq1_0:
+      return blocks<BlockTQ1_0, DType::tq1_0>(stored, out);
+    case DType::tq2_0:
+      return blocks<BlockTQ2_0, DType::tq2_0>(stored, out);
+    case DType::mxfp4:
+      return blocks<BlockMXFP4, DType::mxfp4>(stored, out);
+    case DType::nvfp4:
+      return blocks<BlockNVFP4, DType::nvfp4>(stored, out);
+    case DType::g2_32:
+    case DType::g3_32:
+    case DType::g4_32:
+    case DType::g8_32:
+      return blocks<BlockGroup<32>, DType::g4_32>(stored, out);
+    case DType::f8_32:
+      return blocks<BlockScaled<32>, DType::f8_32>(stored, out);
+    case DType::g2_128:
+    case DType::g3_128:
+    case DType::g4_128:
+    case DType::g8_128:
+      return blocks<BlockGroup<128>, DType::g4_128>(stored, out);
+    case DType::f8_128:
+      return blocks<BlockScaled<128>, DType::f8_128>(stored, out);
+    case DType::nvfp4_g:
+      return blocks<BlockNvfp4Group, DType::nvfp4_g>(stored, out);
+    case DType::nf4:
+      return blocks<BlockNF4, DType::nf4>(stored, out);
+    case DType::fp4:
+      return blocks<BlockFP4, DType::fp4>(stored, out);
   }
+}
+
+void decode_made_row(const Tensor& tensor, std::int64_t row, std::span<float> out) {
+  const BlockShape block = block_shape(tensor.dtype);
+  std::vector<std::byte> stored(out.size() / static_cast<std::size_t>(block.elements) *
+                                static_cast<std::size_t>(block.bytes));
+  tensor.maker->make(row, stored);
+  const std::span<const std::int32_t> order = tensor.maker->order();
+  if (order.empty()) return decode_row(tensor.dtype, stored, out);
+  std::vector<float> sorted(out.size());
+  decode_row(tensor.dtype, stored, sorted);
+  for (std::size_t k = 0; k < out.size(); ++k) out[static_cast<std::size_t>(order[k])] = sorted[k];
 }
 
 std::vector<float> decode(const Tensor& tensor) {
   std::vector<float> out(static_cast<std::size_t>(tensor.elements()));
-  const auto columns = static_cast<std::size_t>(tensor.columns());
-  for (std::int64_t row = 0; row < tensor.rows() && columns > 0; ++row) {
-    decode_row(tensor.dtype, tensor.row(row), std::span(out).subspan(row * columns, columns));
+  const bool turned = tensor.maker && tensor.maker->turned();
+  const std::int64_t lines = turned ? tensor.shape[tensor.shape.size() - 2] : 0;
+  const auto columns = static_cast<std::size_t>(turned ? lines : tensor.columns());
+  const std::int64_t rows =
+      turned ? tensor.rows() / std::max<std::int64_t>(lines, 1) * tensor.columns() : tensor.rows();
+  std::vector<float> one(turned ? columns : 0);
+  for (std::int64_t row = 0; row < rows && columns > 0; ++row) {
+    const auto to = std::span(out).subspan(static_cast<std::size_t>(turned ? 0 : row) * columns, columns);
+    if (!tensor.maker) {
+      decode_row(tensor.dtype, tensor.row(row), to);
+    } else if (!turned) {
+      decode_made_row(tensor, row, to);
+    } else {  // row r of matrix m is a column of it
+      decode_made_row(tensor, row, one);
+      const std::int64_t matrix = row / tensor.columns(), column = row % tensor.columns();
+      for (std::int64_t k = 0; k < lines; ++k)
+        out[static_cast<std::size_t>((matrix * lines + k) * tensor.columns() + column)] =
+            one[static_cast<std::size_t>(k)];
+    }
   }
   return out;
 }

@@ -18,7 +18,10 @@ namespace espalier {
 // Requires: out.size() is a whole number of blocks and stored holds at least that many.
 void decode_row(DType type, std::span<const std::byte> stored, std::span<float> out);
 
-// The whole tensor, row after row.  [rows * columns]
+// The whole tensor, row after row; of one whose rows are made (Tensor::maker), with its inputs in their own order.
+// [rows * columns]
 std::vector<float> decode(const Tensor& tensor);
+// One row of such a tensor; `out` has a value for each input. Of a turned one: a row of [.., outputs, inputs].
+void decode_made_row(const Tensor& tensor, std::int64_t row, std::span<float> out);
 
 }  // namespace espalier

@@ -64,6 +64,41 @@ std::vector<float> random_values(std::mt19937_64& random, std::size_t count, flo
   return values;
 }
 
+TEST(Decode, BitsAreThoseOfTheReferenceDecoder) {  // digests made with gguf-py (tools/goldens/decode_digests.py)
+  struct Case {
+    DType type;
+    int scale;  // which byte of a block is made a small number; -1: none
+    const char* digest;
+  };
+  const Case cases[] = {
+      {DType::iq1_s, 1, "758eac7d40b9a5b7a2bc26befc3b2b433c88942773dc334cd131bc10c057a490"},
+      {DType::iq1_m, 55, "72bda95af169245907bbe4af7f47eaa85641e7ef5acb9f7e7be04b770859ee43"},
+      {DType::iq2_xxs, 1, "54d01837621a80f2862a413e162df58a9b96dc8e45df6ee5b8d5937d16d98ced"},
+      {DType::iq2_xs, 1, "717248846e795cf5c0484ca9fe121f5c5b9434a3e793041a3d66ad9646ab04de"},
+      {DType::iq2_s, 1, "4dc00754d0b8ca6b49f0fdf98f808babe8d02dc023ffa244d65b905ebd930430"},
+      {DType::iq3_xxs, 1, "1d08e5ca51a8c485307242f0aa11c7168480863bc8adebc3925cebf3ff671a95"},
+      {DType::iq3_s, 1, "728868a3b04e248f3253d2831475d3e2bc712e5aa212b6254b51b865a2b50422"},
+      {DType::tq1_0, 53, "d770d7b64db9bc24773fad124b5a6abb8e1a9a82733531343450510b442160f4"},
+      {DType::tq2_0, 65, "c4a6e093cfecd102f3c9cdde05b2f0d002e8981fb29ec0c73da3a95861c63f14"},
+      {DType::mxfp4, -1, "6a712f945424ae1c4bffc0ce43778955db20d1fe37b5af01a7779ef29f4f1015"},
+      {DType::nvfp4, -1, "ada68f38227e022e8d020f4d0029d486f32208f5cef56214924a94372eaf9a69"},
+  };
+  for (const auto& [type, scale, digest] : cases) {
+    const BlockShape shape = block_shape(type);
+    constexpr int kBlocks = 400;
+    std::vector<std::byte> stored(static_cast<std::size_t>(kBlocks * shape.bytes));
+    std::uint32_t state = 12345;
+    for (auto& byte : stored) byte = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 24);
+    for (int i = 0; scale >= 0 && i < kBlocks; ++i) {
+      std::byte& byte = stored[static_cast<std::size_t>(i * shape.bytes + scale)];
+      byte = (byte & std::byte{0x8f}) | std::byte{0x20};
+    }
+    std::vector<float> values(static_cast<std::size_t>(kBlocks * shape.elements));
+    decode_row(type, stored, values);
+    EXPECT_EQ(testing::Sha256::hex(std::as_bytes(std::span(values))), digest) << name(type);
+  }
+}
+
 TEST(Encode, ErrorsStayWithinHalfAStepOfEachBlock) {
   std::mt19937_64 random(testing::seed());
   for (const auto& [type, steps] :

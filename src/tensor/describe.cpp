@@ -47,12 +47,12 @@ Contents describe(const TensorFile& file) {
   for (const auto& tensor : file.tensors()) {
     const auto parameters = static_cast<std::uint64_t>(tensor.elements());
     made.tensors.push_back(
-        {tensor.name, file.file_of(tensor), tensor.dtype, tensor.shape, parameters, tensor.data.size()});
+        {tensor.name, file.file_of(tensor), tensor.dtype, tensor.shape, parameters, tensor.stored_size()});
     TypeUse& use = uses[static_cast<std::size_t>(tensor.dtype)];
     use.type = tensor.dtype;
     use.tensors += 1;
     use.parameters += parameters;
-    use.bytes += tensor.data.size();
+    use.bytes += tensor.stored_size();
   }
   std::copy_if(uses.begin(), uses.end(), std::back_inserter(made.types),
                [](const auto& use) { return use.tensors > 0; });

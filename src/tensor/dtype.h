@@ -1,7 +1,8 @@
 // dtype.h: element types of tensors as files store them, and the two 16-bit floats.
 //
 // A quantised type stores `elements` consecutive values of a row in one block of `bytes`; a row is a whole number of
-// blocks. Layouts are those of the GGUF format (tensor/quant_blocks.h); f8_e4m3 is the variant without infinities
+// blocks. Layouts are those of the GGUF format (tensor/quant_blocks.h, iq_blocks.h) and, from g2_32 on, of rows that
+// are put together out of other checkpoints (group_blocks.h); f8_e4m3 is the variant without infinities
 // ("FN"), f8_e8m0 the power-of-two scale of the MX formats.
 // Threads: values and pure functions. Fails: never.
 #pragma once
@@ -13,7 +14,7 @@
 
 namespace espalier {
 
-// The element types: plain numbers, and GGUF's quantised blocks.
+// The element types: plain numbers, GGUF's quantised blocks, and blocks of other checkpoints' rows.
 enum class DType : std::uint8_t {
   f32,
   f16,
@@ -42,9 +43,33 @@ enum class DType : std::uint8_t {
   q5_k,
   q6_k,
   iq4_nl,
-  iq4_xs
+  iq4_xs,
+  iq1_s,
+  iq1_m,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq3_xxs,
+  iq3_s,
+  tq1_0,
+  tq2_0,
+  mxfp4,
+  nvfp4,
+  g2_32,
+  g2_128,
+  g3_32,
+  g3_128,
+  g4_32,
+  g4_128,
+  g8_32,
+  g8_128,
+  f8_32,
+  f8_128,
+  nvfp4_g,
+  nf4,
+  fp4
 };
-inline constexpr int kDTypes = static_cast<int>(DType::iq4_xs) + 1;  // they count from 0 without a gap
+inline constexpr int kDTypes = static_cast<int>(DType::fp4) + 1;  // they count from 0 without a gap
 
 // How many values one stored block has, and how many bytes.
 struct BlockShape {
@@ -98,12 +123,62 @@ constexpr BlockShape block_shape(DType type) {
       return {32, 18};
     case DType::iq4_xs:
       return {256, 136};
+    case DType::iq1_s:
+      return {256, 50};
+    case DType::iq1_m:
+      return {256, 56};
+    case DType::iq2_xxs:
+      return {256, 66};
+    case DType::iq2_xs:
+      return {256, 74};
+    case DType::iq2_s:
+      return {256, 82};
+    case DType::iq3_xxs:
+      return {256, 98};
+    case DType::iq3_s:
+      return {256, 110};
+    case DType::tq1_0:
+      return {256, 54};
+    case DType::tq2_0:
+      return {256, 66};
+    case DType::mxfp4:
+      return {32, 17};
+    case DType::nvfp4:
+      return {64, 36};
+    case DType::g2_32:
+    case DType::g3_32:
+    case DType::g4_32:
+    case DType::g8_32:
+      return {32, 38};
+    case DType::g2_128:
+    case DType::g3_128:
+    case DType::g4_128:
+    case DType::g8_128:
+      return {128, 134};
+    case DType::f8_32:
+    case DType::nf4:
+    case DType::fp4:
+      return {32, 36};
+    case DType::f8_128:
+      return {128, 132};
+    case DType::nvfp4_g:
+      return {64, 72};
   }
   return {1, 1};
 }
 
 constexpr bool is_quantised(DType type) {
   return block_shape(type).elements > 1;
+}
+
+// Of rows that this program puts together; no file has them.
+constexpr bool is_made(DType type) {
+  return type >= DType::g2_32;
+}
+
+// Codes that are floats or places in a table of floats: they multiply float activations only.
+constexpr bool has_float_codes(DType type) {
+  return type == DType::f8_32 || type == DType::f8_128 || type == DType::nf4 || type == DType::fp4;
 }
 
 std::string_view name(DType type);                     // "Q4_1", "BF16": as GGUF tools print them

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,17 +26,32 @@ std::string to_string(const Shape& shape);  // "[320, 64]"
 // whole number of blocks, or a count does not fit.
 std::optional<std::uint64_t> stored_bytes(DType type, std::span<const std::int64_t> shape);
 
+// Puts rows together that no file holds as they are (model/quant). Threads: any, at once.
+class RowMaker {
+ public:
+  virtual ~RowMaker() = default;
+  // All bytes of a row; alignment 4.
+  virtual void make(std::int64_t row, std::span<std::byte> out) const = 0;
+  // Value k of every row belongs to input order()[k]; empty: to input k.
+  virtual std::span<const std::int32_t> order() const { return {}; }
+  // The shape is [.., inputs, outputs], but rows are those of [.., outputs, inputs].
+  virtual bool turned() const { return false; }
+  virtual std::uint64_t stored_bytes() const = 0;  // of what the rows are made of
+};
+
 // Name, type, shape and bytes of one tensor.
 struct Tensor {
   std::string name = {};
   DType dtype = DType::f32;
-  Shape shape = {};                      // outermost first
-  std::span<const std::byte> data = {};  // exactly bytes(); may be unaligned
+  Shape shape = {};                            // outermost first
+  std::span<const std::byte> data = {};        // exactly bytes(); may be unaligned
+  std::shared_ptr<const RowMaker> maker = {};  // of rows that are not there: data is empty, row() must not be asked
 
   std::int64_t elements() const;
   std::int64_t rows() const;     // product of all dimensions but the last; 1 for a vector
   std::int64_t columns() const;  // the last dimension; 1 for a single value
   std::size_t row_bytes() const;
+  std::uint64_t stored_size() const { return maker ? maker->stored_bytes() : data.size(); }
   std::span<const std::byte> row(std::int64_t index) const { return data.subspan(index * row_bytes(), row_bytes()); }
 };
 

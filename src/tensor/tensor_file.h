@@ -24,6 +24,8 @@ class TensorFile {
   // Nullptr when there is no such tensor. The pointer and its bytes live as long as the file.
   virtual const Tensor* find(std::string_view name) const = 0;
   virtual const std::vector<Tensor>& tensors() const = 0;  // in file order
+  // As the files have them, where tensors() are made of these.
+  virtual const std::vector<Tensor>& stored() const { return tensors(); }
 
   // The name, without folders, of the file that holds this tensor: what an error about it should name.
   virtual std::string file_of(const Tensor&) const { return {}; }

@@ -14,9 +14,9 @@ SHARED = pathlib.Path(os.environ.get("ESPALIER_SHARED", SOURCE.parent / "shared"
 OTHER_KINDS = ("mm-", "emb-", "rerank-", "reward-")  # not text models that give logits
 
 
-def goldens():
+def goldens(kind):
     found = {}
-    for root in (SOURCE / "tests/data/goldens/models", SHARED / "goldens/models"):
+    for root in (SOURCE / "tests/data/goldens" / kind, SHARED / "goldens" / kind):
         for folder in sorted(root.glob("*")):
             if not folder.name.startswith(OTHER_KINDS):
                 found[folder.name] = folder
@@ -66,13 +66,19 @@ class Goldens(unittest.TestCase):
         return same / wanted
 
     def test_every_model_gives_the_expected_ids_and_log_probabilities(self):
-        models = list(goldens())
+        self.every_one("models")
+
+    def test_every_quantised_checkpoint_gives_the_ids_and_log_probabilities_of_its_decoded_weights(self):
+        self.every_one("quant")
+
+    def every_one(self, kind):
+        models = list(goldens(kind))
         for folder in models:
             with self.subTest(model=folder.name):
                 worst = self.exact(folder)
                 share = self.default(folder)
                 print(f"{folder.name:24} worst log-probability error {worst:.1e}; default mode: {share:.0%} of ids before the first other one")
-        if not (SHARED / "goldens/models").is_dir():
+        if not (SHARED / "goldens" / kind).is_dir():
             print(f"left out: all but {len(models)} goldens, as {SHARED} is not here")
 
 

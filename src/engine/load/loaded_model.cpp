@@ -13,6 +13,7 @@
 #include "engine/load/tower_file.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
+#include "model/quant/quantised_file.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
 #include "tensor/file/gguf.h"
@@ -125,7 +126,8 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
     ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type, files.tower ? &*files.tower : nullptr));
     return success();
   }
-  ESP_TRY(files.weights, open_tensors(folder, told));
+  ESP_TRY(auto tensors, open_tensors(folder, told));
+  ESP_TRY(files.weights, QuantisedFile::open(std::move(tensors), files.config.quantisation));
   return success();
 }
 

@@ -6,7 +6,7 @@ namespace espalier {
 
 void add_tensors(Fingerprint& print, const TensorFile& weights) {
   constexpr std::size_t kPage = 4096, kSamples = 4;
-  for (const Tensor& tensor : weights.tensors()) {
+  for (const Tensor& tensor : weights.stored()) {
     print.add(tensor.name);
     print.add(name(tensor.dtype));
     for (const std::int64_t length : tensor.shape) print.add_number(static_cast<std::uint64_t>(length));

@@ -140,7 +140,7 @@ class CutProduct {
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
-  if (mode == Activations::f32) return RowFormat::f32;
+  if (mode == Activations::f32 || has_float_codes(weights)) return RowFormat::f32;
   if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
   return weights == DType::bf16 && cpu.matmul_bf16_bf16 ? RowFormat::bf16 : RowFormat::f32;
 }
@@ -177,13 +177,90 @@ void convert_rows(const CpuKernels& cpu, RowFormat format, const float* x, std::
   }
 }
 
+namespace {
+
+// Rows in the order of a matrix's inputs, in the form that its kernel reads. Memory: the calling thread's, until it asks
+// again.
+class OrderedRows {
+ public:
+  // Rows [0, rows) of `x`, floats; begin(), then put() of each row, from any thread.
+  OrderedRows(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, RowFormat format,
+              std::vector<std::byte>& memory)
+      : cpu_(cpu), order_(*weights.order()), x_(x), format_(format), bytes_(row_bytes(format, weights.k())) {
+    memory.resize(bytes_ * static_cast<std::size_t>(x.rows) + 64);
+    const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+    to_ = memory.data() + (64 - at % 64) % 64;
+  }
+  void put(int row) const {
+    const auto* from = reinterpret_cast<const float*>(static_cast<const std::byte*>(x_.data) +
+                                                      static_cast<std::size_t>(row) * x_.stride);
+    thread_local std::vector<float> floats;
+    float* ordered = reinterpret_cast<float*>(to_ + static_cast<std::size_t>(row) * bytes_);
+    if (format_ != RowFormat::f32) {
+      floats.resize(order_.size());
+      ordered = floats.data();
+    }
+    for (std::size_t k = 0; k < order_.size(); ++k) ordered[k] = from[order_[k]];
+    if (format_ != RowFormat::f32)
+      convert_rows(cpu_, format_, ordered, 0, static_cast<std::int64_t>(order_.size()), 0, 1,
+                   to_ + static_cast<std::size_t>(row) * bytes_);
+  }
+  int count() const { return x_.rows; }
+  RowBlock block() const { return {format_, to_, bytes_, x_.rows}; }
+
+ private:
+  const CpuKernels& cpu_;
+  const std::vector<std::int32_t>& order_;
+  RowBlock x_;
+  RowFormat format_;
+  std::size_t bytes_;
+  std::byte* to_ = nullptr;
+};
+
+}  // namespace
+
 void matmul(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weights, const RowBlock& x, float* out,
             std::int64_t out_stride, MatmulOptions options) {
+  if (weights.order()) {
+    const Product one{&weights, x, out, out_stride, options};
+    return matmul_all(cpu, team, {&one, 1});
+  }
   const CutProduct product(cpu, team, {&weights, x, out, out_stride, options});
   team.run(product.chunks(), [&](int chunk) { product.compute(cpu, chunk, team.behind(chunk, product.chunks())); });
 }
 
+namespace {
+
+// Those whose weights have an order of inputs, with rows in it; the others as they are. `memory` holds the rows.
+std::vector<Product> with_ordered_rows(const CpuKernels& cpu, ComputeTeam& team, std::span<const Product> products,
+                                       std::vector<std::vector<std::byte>>& memory) {
+  std::vector<Product> out(products.begin(), products.end());
+  std::vector<OrderedRows> ordered;
+  memory.resize(products.size());
+  std::vector<int> begin = {0};  // the first row of each
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!out[i].weights->order()) continue;
+    const OrderedRows& rows =
+        ordered.emplace_back(cpu, *out[i].weights, out[i].x, out[i].options.ordered_as, memory[i]);
+    begin.push_back(begin.back() + rows.count());
+    out[i].x = rows.block();
+  }
+  team.run(begin.back(), [&](int row) {
+    const auto of = static_cast<std::size_t>(std::upper_bound(begin.begin(), begin.end(), row) - begin.begin()) - 1;
+    ordered[of].put(row - begin[of]);
+  });
+  return out;
+}
+
+}  // namespace
+
 void matmul_all(const CpuKernels& cpu, ComputeTeam& team, std::span<const Product> products) {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<Product> with_order;
+  if (std::ranges::any_of(products, [](const Product& p) { return p.weights->order() != nullptr; })) {
+    with_order = with_ordered_rows(cpu, team, products, memory);
+    products = with_order;
+  }
   std::vector<CutProduct> cut;
   std::vector<int> begin = {0};  // the first chunk of each
   for (const Product& product : products) {
@@ -207,13 +284,20 @@ void expect(const CpuKernels& cpu, ComputeTeam& team, const PackedMatrix& weight
 void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const RowBlock& x, ColumnRange columns,
                     const float* bias, float* out, std::int64_t out_stride) {
   const auto panel = static_cast<int>(columns.first / kPanelColumns);
-  MatmulTask task = task_of(weights, x, out, out_stride);
+  RowBlock rows = x;
+  if (weights.order()) {
+    thread_local std::vector<std::byte> memory;
+    const OrderedRows ordered(cpu, weights, x, RowFormat::f32, memory);
+    for (int row = 0; row < ordered.count(); ++row) ordered.put(row);
+    rows = ordered.block();
+  }
+  MatmulTask task = task_of(weights, rows, out, out_stride);
   task.panels = weights.panel(panel);
   task.outputs = columns.count;
   task.bias = bias;
   task.panel_end = static_cast<int>((columns.count + kPanelColumns - 1) / kPanelColumns);
   if (columns.next >= 0) task.then_panel = static_cast<int>(columns.next / kPanelColumns) - panel;
-  choose(cpu, weights.type(), x.format)(task);
+  choose(cpu, weights.type(), rows.format)(task);
 }
 
 }  // namespace espalier

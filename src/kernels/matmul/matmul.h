@@ -58,6 +58,8 @@ struct MatmulOptions {
   std::int64_t pairs = 0;
   // With pairs: rows of `pairs` values are written here, as convert_rows() would write them, and out is not.
   std::optional<ConvertedRows> converted = {};
+  // Of weights with an order of inputs: x has floats, which become this form once they are in that order.
+  RowFormat ordered_as = RowFormat::f32;
 };
 
 // out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the

@@ -10,7 +10,7 @@
 namespace espalier {
 
 Result<PanelLayout> panel_layout(DType type) {
-  constexpr int kNibbles = 256, kBits = 64, kHalves = 32;
+  constexpr int kNibbles = 256, kBits = 64, kHalves = 32, kFloats = 64;
   switch (type) {
     case DType::f32:
       return PanelLayout{1, 64};
@@ -41,6 +41,47 @@ Result<PanelLayout> panel_layout(DType type) {
       return PanelLayout{256, 2 * kHalves + 8 * (32 + 2 * kBits)};
     case DType::iq4_xs:
       return PanelLayout{256, kHalves + 8 * (16 + kNibbles)};
+    case DType::iq1_s:
+      return PanelLayout{256, kHalves + 8 * (16 + 2 * kBits)};
+    case DType::iq1_m:
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+    case DType::iq2_s:
+      return PanelLayout{256, kHalves + 8 * (32 + 3 * kBits)};
+    case DType::iq3_xxs:
+    case DType::iq3_s:
+      return PanelLayout{256, kHalves + 8 * (16 + kNibbles)};
+    case DType::tq1_0:
+    case DType::tq2_0:
+      return PanelLayout{256, kHalves + 8 * 2 * kBits};
+    case DType::mxfp4:
+      return PanelLayout{32, kHalves + kNibbles};
+    case DType::nvfp4:
+    case DType::nvfp4_g:
+      return PanelLayout{64, kFloats + 2 * (32 + kNibbles)};
+    case DType::g2_32:
+      return PanelLayout{32, kFloats + 16 + 2 * kBits};
+    case DType::g3_32:
+      return PanelLayout{32, kFloats + 16 + 3 * kBits};
+    case DType::g4_32:
+      return PanelLayout{32, kFloats + 16 + kNibbles};
+    case DType::g8_32:
+      return PanelLayout{32, kFloats + kHalves + 2 * kNibbles};
+    case DType::g2_128:
+      return PanelLayout{128, 2 * kFloats + 4 * 2 * kBits};
+    case DType::g3_128:
+      return PanelLayout{128, 2 * kFloats + 4 * 3 * kBits};
+    case DType::g4_128:
+      return PanelLayout{128, 2 * kFloats + 4 * kNibbles};
+    case DType::g8_128:
+      return PanelLayout{128, 2 * kFloats + 4 * 2 * kNibbles};
+    case DType::f8_32:
+      return PanelLayout{32, kFloats + 32 * 16};
+    case DType::f8_128:
+      return PanelLayout{128, kFloats + 128 * 16};
+    case DType::nf4:
+    case DType::fp4:
+      return PanelLayout{32, kFloats + kNibbles};
     default:
       return Error{Error::Kind::unsupported,
                    fmt::format("there is no matrix kernel for weights of type {}", name(type)),

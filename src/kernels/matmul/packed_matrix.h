@@ -18,6 +18,15 @@
 //   Q3_K  d | 8 x (sc i8[2][16] | high bits | two low bits [2] u32[16])     zero point 4
 //   Q2_K  d | dmin | 8 x (sc|m<<4 u8[2][16] | two bits [2] u32[16])
 //   IQ4_XS d | 8 x (sc i8[16] | nibbles)
+//   IQ2_XXS, IQ2_XS, IQ2_S, IQ1_M   d | 8 x (sc u8[2][16] | sign bits | two bits [2] u32[16])   bits: a magnitude
+//   IQ3_XXS, IQ3_S  d | 8 x (sc u8[16] | nibbles)      a nibble: three bits of magnitude, a sign
+//   IQ1_S  d | 8 x (sc i8[16], whose sign is delta's | two bits)      zero point 1
+//   TQ1_0, TQ2_0  d | 8 x two bits      zero point 1
+//   MXFP4  d bf16[16] | nibbles      NVFP4, NVFP4_G  global/2 f32[16] | 2 x (d e4m3[2][16] | nibbles)
+//   G2..G8 of 32 values   d f32[16] | zero u8[16] (G8: zero - 128 f16[16]) | codes      codes: two bits; high bits and
+//                         two bits; nibbles; bytes, which are q and, for zero - 128, q - 128
+//   G2..G8 of 128 values  d f32[16] | zero, up to 64 bytes | 4 x codes
+//   F8 of 32 or 128 values  d f32[16] | e4m3 [k][16]      NF4, FP4  d f32[16] | nibbles
 //   two bits: word w of a sub-block, bits 8*b + 2*j .. +1: the bits of k = 16*w + 4*j + b
 //
 // A matrix that was packed before may be read from elsewhere (model/packed_weights.h): panels_print() tells whether it
@@ -30,6 +39,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "espalier/error.h"
 #include "kernels/activations.h"
@@ -72,6 +82,12 @@ class PackedMatrix {
   // Of all panels of such a matrix. Fails: as pack() does.
   static Result<std::uint64_t> bytes_of(DType type, std::int64_t outputs, std::int64_t k);
 
+  // Value k of K belongs to input order()[k] of a row; null: to input k. The caller says it, whoever multiplies
+  // (matmul.h) follows it.
+  using Order = std::shared_ptr<const std::vector<std::int32_t>>;
+  const Order& order() const { return order_; }
+  void set_order(Order order) { order_ = std::move(order); }
+
   DType type() const { return type_; }
   std::int64_t outputs() const { return outputs_; }
   std::int64_t k() const { return k_; }
@@ -87,6 +103,7 @@ class PackedMatrix {
   std::size_t panel_bytes_ = 0;
   const std::uint8_t* panels_ = nullptr;
   std::shared_ptr<const void> owner_;  // of the panels' memory
+  Order order_;
 };
 
 }  // namespace espalier

@@ -5,36 +5,14 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "kernels/matmul/panel_block.h"
 #include "tensor/quant_blocks.h"
 
 namespace espalier {
+
+using namespace panel_block;
+
 namespace {
-
-// Four codes of one column that follow one another along K, the first in the lowest byte: what a panel holds of a
-// column at a time, so that a block is packed by a few operations on whole words.
-using Word = std::uint32_t;
-static_assert(std::endian::native == std::endian::little);
-
-Word load_word(const void* from) {
-  Word word;
-  std::memcpy(&word, from, sizeof word);
-  return word;
-}
-constexpr Word each_byte(Word bits) {
-  return bits * 0x01010101;
-}
-// Bits 4 j to 4 j + 3 of `bits`, one in each byte.
-constexpr Word spread_bits(Word bits, int j) {
-  return ((bits >> (4 * j) & 15) * 0x00204081) & each_byte(1);
-}
-
-// One block of one column, spelled out: what every quantised format has in common.
-struct Spelled {
-  StoredF16 d{}, m{};
-  std::uint8_t scales[16];  // per sub-block (signed formats: as int8)
-  std::uint8_t mins[16];
-  Word codes[64];  // unsigned, zero point not taken off
-};
 
 // 32 codes; byte i holds i and i + 16.
 void nibbles(const std::uint8_t* q, Word* codes) {
@@ -146,48 +124,6 @@ void spell(const BlockIQ4_XS& b, Spelled& out) {
   }
 }
 
-// --- the parts of a panel block, column n at a time ---
-
-class BlockWriter {
- public:
-  BlockWriter(std::uint8_t* block, int column) : at_(block), n_(column) {}
-
-  void half(StoredF16 value) {
-    std::memcpy(at_ + 2 * n_, &value, 2);
-    at_ += 32;
-  }
-  void byte(std::uint8_t value) {
-    at_[n_] = value;
-    at_ += 16;
-  }
-  void bytes(const Word* codes) {  // [8][16][4]
-    for (int j = 0; j < 8; ++j) put(codes[j]);
-  }
-  void nibbles(const Word* codes) {  // the low four bits of 32 codes
-    for (int j = 0; j < 4; ++j) put((codes[j] & each_byte(15)) | (codes[j + 4] & each_byte(15)) << 4);
-  }
-  void one_bit(const Word* codes, int bit) {
-    Word word = 0;
-    for (int j = 0; j < 8; ++j) word |= (codes[j] >> bit & each_byte(1)) << j;
-    put(word);
-  }
-  void two_bits(const Word* codes, int bit) {
-    for (int half = 0; half < 2; ++half) {
-      Word word = 0;
-      for (int j = 0; j < 4; ++j) word |= (codes[4 * half + j] >> bit & each_byte(3)) << (2 * j);
-      put(word);
-    }
-  }
-
- private:
-  void put(Word word) {
-    std::memcpy(at_ + 4 * n_, &word, 4);
-    at_ += 64;
-  }
-  std::uint8_t* at_;
-  int n_;
-};
-
 template <DType kType>
 void write_sub_block(const Spelled& s, int sub, BlockWriter& out) {
   const Word* codes = s.codes + 8 * sub;
@@ -226,8 +162,6 @@ void write_block(const Spelled& s, std::uint8_t* block, int column) {
   else
     for (int sub = 0; sub < 8; ++sub) write_sub_block<kType>(s, sub, out);
 }
-
-using PanelRows = std::span<const std::byte>[kPanelColumns];
 
 template <DType kType, class Block>
 void pack_blocks(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
@@ -300,7 +234,7 @@ void pack_panel(DType type, std::int64_t k, const PanelRows& rows, std::uint8_t*
     case DType::iq4_xs:
       return pack_blocks<DType::iq4_xs, BlockIQ4_XS>(k, rows, panel);
     default:
-      return;  // panel_layout() has refused it
+      return pack_further_panel(type, k, rows, panel);
   }
 }
 

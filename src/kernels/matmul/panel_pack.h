@@ -14,4 +14,8 @@ namespace espalier {
 void pack_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
                 std::uint8_t* panel);
 
+// The same for the types of tensor/iq_blocks.h and group_blocks.h (panel_pack_further.cpp); nothing for any other.
+void pack_further_panel(DType type, std::int64_t k, const std::span<const std::byte> (&rows)[kPanelColumns],
+                        std::uint8_t* panel);
+
 }  // namespace espalier

@@ -24,11 +24,6 @@ Result<> can_compute(const ModelConfig& c) {
   const auto unsupported = [](std::string message, std::string field) {
     return Error{Error::Kind::unsupported, std::move(message), std::move(field), {}};
   };
-  if (!c.quantisation.empty())
-    return unsupported(
-        fmt::format("checkpoints quantised by {} are not supported yet; GGUF files and F32, F16, BF16 ones are",
-                    c.quantisation),
-        "quantization_config");
   if (c.head != Head::language_model && !c.spec.pooled)
     return unsupported("the checkpoint has no language model head; it cannot generate text", "architectures");
   return success();

@@ -14,6 +14,7 @@
 
 #include "espalier/error.h"
 #include "espalier/types.h"
+#include "model/quant/quantisation.h"
 #include "model/spec.h"
 #include "tensor/dtype.h"
 
@@ -37,7 +38,7 @@ struct ModelConfig {
   std::optional<TokenId> bos, pad;
   std::vector<TokenId> eos;  // in the file's order, without repetitions
   std::optional<DType> stored_type;
-  std::string quantisation;  // quant_method of a quantised HF checkpoint ("gptq", "awq", "fp8"), else empty
+  Quantisation quantisation;  // of an HF checkpoint
 };
 
 // What a checkpoint's generation_config.json proposes; a request's own values win.

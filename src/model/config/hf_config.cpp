@@ -101,9 +101,16 @@ Result<> read_storage(const Json& root, ModelConfig& config) {
   if (type == "float16") config.stored_type = DType::f16;
   if (type == "bfloat16") config.stored_type = DType::bf16;
   ESP_TRY(const Json* quantised, find_object(root, "quantization_config"));
-  if (quantised != nullptr) {
-    ESP_TRY(config.quantisation, get_string(*quantised, {"quant_method", "quantization_config"}));
+  if (quantised == nullptr) {  // where the text model's part has it, or its older name
+    ESP_TRY(const Json* text, find_object(root, "text_config"));
+    if (text != nullptr) {
+      ESP_TRY(quantised, find_object(*text, "quantization_config"));
+    }
   }
+  if (quantised == nullptr) {
+    ESP_TRY(quantised, find_object(root, "compression_config"));
+  }
+  ESP_TRY(config.quantisation, read_quantisation(quantised));
   return success();
 }
 

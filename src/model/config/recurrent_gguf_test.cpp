@@ -82,7 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Alone, RecurrentGguf,
                                            "gguf-alone/plamo3", "gguf-alone/smallthinker", "gguf-alone/maple",
                                            "gguf-alone/spark2_5", "gguf-alone/nanbeige", "gguf-alone/rwkv6",
                                            "gguf-alone/rwkv6qwen2", "gguf-alone/rwkv7", "gguf-alone/arwkv7",
-                                           "gguf-alone/step35", "gguf-alone/hrm_text", "gguf-alone/granite_swa"),
+                                           "gguf-alone/step35", "gguf-alone/hrm_text", "gguf-alone/granite_swa",
+                                           "gguf-alone/lattices"),
                          name_of);
 
 }  // namespace

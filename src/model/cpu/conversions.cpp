@@ -47,6 +47,13 @@ Conversions::Conversions(const Program& program, const ComputeWith& with, const 
       if (use.formats.has(format)) serve(use, format);
 }
 
+RowFormats Conversions::formats_of_experts(const ExpertsOp& o) const {
+  RowFormats formats;
+  formats.add(common_format(
+      with_, std::span(matrices_).subspan(static_cast<std::size_t>(o.gate_up), static_cast<std::size_t>(o.count))));
+  return formats;
+}
+
 void Conversions::collect(int op, const Op& operation) {
   const auto formats = [&](MatrixId id, bool wide = false) {
     return matrices_[static_cast<std::size_t>(id)].formats(with_, wide);
@@ -55,7 +62,7 @@ void Conversions::collect(int op, const Op& operation) {
   if (const auto* o = std::get_if<GatedMatmulOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
   if (const auto* o = std::get_if<HeadOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
   if (const auto* o = std::get_if<ExpertsOp>(&operation); o && !o->weight_inputs)
-    uses_.push_back({op, o->in, formats(o->gate_up)});
+    uses_.push_back({op, o->in, formats_of_experts(*o)});
   if (const auto* o = std::get_if<GroupedMatmulOp>(&operation))
     for (int g = 0; g < o->groups; ++g)
       uses_.push_back(

@@ -47,6 +47,7 @@ class Conversions {
     int op, conversion;
   };
   void collect(int op, const Op& operation);
+  RowFormats formats_of_experts(const ExpertsOp& o) const;
   void serve(const Use& use, RowFormat format);
   int last_writer(const Rows& rows, int before) const;
   bool only_read_as(const Rows& rows, RowFormat format, int from) const;

@@ -1,5 +1,7 @@
 #include "model/cpu/linear.h"
 
+#include <algorithm>
+
 namespace espalier {
 
 std::size_t Linear::bytes() const {
@@ -12,21 +14,47 @@ void Linear::add_matrices(std::vector<NamedMatrix>& to) const {
   for (std::size_t i = 0; i < parts_.size(); ++i) to.push_back({made_of_[i], &parts_[i]});
 }
 
+RowFormat input_format(const ComputeWith& with, const PackedMatrix& matrix, bool wide) {
+  return matrix.order() ? RowFormat::f32 : kernel_format(with, matrix, wide);
+}
+
+RowFormat kernel_format(const ComputeWith& with, const PackedMatrix& matrix, bool wide) {
+  return row_format(with.cpu, matrix.type(), with.mode, wide);
+}
+
 RowFormats Linear::formats(const ComputeWith& with, bool wide) const {
   RowFormats wanted;
-  for (const PackedMatrix& part : parts_) wanted.add(row_format(with.cpu, part.type(), with.mode, wide));
+  for (const PackedMatrix& part : parts_) wanted.add(input_format(with, part, wide));
   return wanted;
+}
+
+RowFormat Linear::common_format(const ComputeWith& with) const {
+  const RowFormat first = input_format(with, parts_.front(), false);
+  const bool same =
+      std::ranges::all_of(parts_, [&](const PackedMatrix& part) { return input_format(with, part, false) == first; });
+  return same ? first : RowFormat::f32;
+}
+
+RowFormat common_format(const ComputeWith& with, std::span<const Linear> layers) {
+  const RowFormat first = layers.front().common_format(with);
+  const bool same =
+      std::ranges::all_of(layers, [&](const Linear& layer) { return layer.common_format(with) == first; });
+  return same ? first : RowFormat::f32;
 }
 
 void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std::int64_t out_stride, int rows,
                    Options options) const {
   std::int64_t at = 0;  // column of the part's first one
   for (const PackedMatrix& part : parts_) {
-    RowBlock block = x.as(row_format(with.cpu, part.type(), with.mode, options.wide));
+    RowBlock block = x.as(input_format(with, part, options.wide));
     block.rows = rows;
     const bool first_of_two = gated_ && !paired() && &part == parts_.data();
     matmul(with.cpu, with.team, part, block, gated_ ? out : out + at, out_stride,
-           {bias() ? bias() + at : nullptr, first_of_two ? Finish::store : options.finish, paired() ? outputs_ : 0});
+           {bias() ? bias() + at : nullptr,
+            first_of_two ? Finish::store : options.finish,
+            paired() ? outputs_ : 0,
+            {},
+            kernel_format(with, part, options.wide)});
     at += part.outputs();
   }
 }
@@ -35,12 +63,13 @@ void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finis
                              int rows) const {
   RowBlock block = x.as(format(with));
   block.rows = rows;
-  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0, {bias(), gate, outputs_, out});
+  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
+         {bias(), gate, outputs_, out, kernel_format(with, parts_.front(), false)});
 }
 
 void Linear::expect(const ComputeWith& with, int rows, bool wide) const {
   const PackedMatrix& first = parts_.front();
-  espalier::expect(with.cpu, with.team, first, paired(), row_format(with.cpu, first.type(), with.mode, wide), rows);
+  espalier::expect(with.cpu, with.team, first, paired(), kernel_format(with, first, wide), rows);
 }
 
 void Linear::apply_columns(const CpuKernels& cpu, const RowBlock& x, ColumnRange columns, float* out,

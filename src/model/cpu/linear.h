@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,11 @@ struct ComputeWith {
   Activations mode;
 };
 
+// In which form a product wants its rows: floats where the weights have an order of inputs, which then become the form
+// that the kernel reads.
+RowFormat input_format(const ComputeWith& with, const PackedMatrix& matrix, bool wide);
+RowFormat kernel_format(const ComputeWith& with, const PackedMatrix& matrix, bool wide);
+
 // The stored matrices of one layer, and their product.
 class Linear {
  public:
@@ -81,8 +87,11 @@ class Linear {
   // Says that apply() comes next (kernels/matmul/matmul.h).
   void expect(const ComputeWith& with, int rows, bool wide) const;
 
+  // The form that all its matrices want; floats, which all of them take, where they differ.
+  RowFormat common_format(const ComputeWith& with) const;
+
   // Of a layer that is one matrix: some columns of out [rows, columns.count] on the calling thread.
-  RowFormat format(const ComputeWith& with) const { return row_format(with.cpu, parts_.front().type(), with.mode); }
+  RowFormat format(const ComputeWith& with) const { return input_format(with, parts_.front(), false); }
   void apply_columns(const CpuKernels& cpu, const RowBlock& x, ColumnRange columns, float* out,
                      std::int64_t out_stride) const;
 
@@ -98,5 +107,8 @@ class Linear {
   std::vector<float> bias_;
   friend class LinearLoader;
 };
+
+// The same of several layers.
+RowFormat common_format(const ComputeWith& with, std::span<const Linear> layers);
 
 }  // namespace espalier

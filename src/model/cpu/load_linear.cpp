@@ -14,13 +14,36 @@ struct PartRows {
   std::int64_t outputs = 0;
   std::function<PackedMatrix::RowSource()> open;  // before rows are read
   PackedMatrix::RowSource row = {};
+  PackedMatrix::Order order = {};
 };
+
+// Sixteen rows are looked at together (a panel's): each thread has memory for as many that are put together.
+std::span<std::byte> room_for_row(std::size_t bytes) {
+  thread_local std::vector<std::byte> rows[kPanelColumns];
+  thread_local std::size_t next = 0;
+  std::vector<std::byte>& row = rows[next++ % kPanelColumns];
+  row.resize(bytes);
+  return row;
+}
+
+PackedMatrix::Order order_of(const Tensor& tensor) {
+  if (!tensor.maker || tensor.maker->order().empty()) return nullptr;
+  const auto order = tensor.maker->order();
+  return std::make_shared<const std::vector<std::int32_t>>(order.begin(), order.end());
+}
+
+bool same_order(const PackedMatrix::Order& a, const PackedMatrix::Order& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
 
 // Columns of the stored matrix become rows: whole values as they are, quantised ones decoded.
 class Turned {
  public:
   Turned(const Tensor& tensor, const MatrixPart& part, std::int64_t inputs)
-      : tensor_(tensor), part_(part), inputs_(inputs), decoded_(block_shape(tensor.dtype).elements > 1) {}
+      : tensor_(tensor),
+        part_(part),
+        inputs_(inputs),
+        decoded_(block_shape(tensor.dtype).elements > 1 || tensor.maker) {}
   DType type() const { return decoded_ ? DType::f32 : tensor_.dtype; }
   std::size_t value_bytes() const { return decoded_ ? sizeof(float) : block_shape(tensor_.dtype).bytes; }
 
@@ -31,11 +54,14 @@ class Turned {
     team.run(static_cast<int>((inputs_ + kAtOnce - 1) / kAtOnce), [&](int chunk) {
       std::vector<float> floats(decoded_ ? static_cast<std::size_t>(tensor_.columns()) : 0);
       for (std::int64_t k = chunk * kAtOnce; k < std::min(inputs_, (chunk + 1) * kAtOnce); ++k) {
-        std::span<const std::byte> stored = tensor_.row(part_.first_input + k);
-        if (decoded_) {
-          decode_row(tensor_.dtype, stored, floats);
-          stored = std::as_bytes(std::span(floats));
-        }
+        std::span<const std::byte> stored;
+        if (tensor_.maker)
+          decode_made_row(tensor_, part_.first_input + k, floats);
+        else if (decoded_)
+          decode_row(tensor_.dtype, tensor_.row(part_.first_input + k), floats);
+        else
+          stored = tensor_.row(part_.first_input + k);
+        if (decoded_) stored = std::as_bytes(std::span(floats));
         for (std::int64_t i = 0; i < part_.outputs; ++i)
           std::copy_n(stored.data() + static_cast<std::size_t>(part_.rows.stored(i)) * each, each,
                       out->data() + static_cast<std::size_t>(i) * row_bytes + static_cast<std::size_t>(k) * each);
@@ -66,7 +92,7 @@ class LinearLoader {
     ESP_CHECK(load_biases());
     linear_.gated_ = need_.gated;
     linear_.outputs_ = need_.outputs();
-    if (need_.gated && parts_[0].type == parts_[1].type)
+    if (need_.gated && parts_[0].type == parts_[1].type && same_order(parts_[0].order, parts_[1].order))
       ESP_CHECK(add_in_turns());
     else
       ESP_CHECK(add_side_by_side());
@@ -85,7 +111,16 @@ class LinearLoader {
                    fmt::format("tensor {}: {}", tensor->name, layout.error().message),
                    tensor->name,
                    {}};
-    PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}};
+    PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}, {}, {}};
+    if (tensor->maker && (!part.transposed || tensor->maker->turned())) {
+      if (part.joined_rows > 1)
+        return Error{Error::Kind::unsupported,
+                     fmt::format("tensor {} is quantised, which is not supported for convolutions", tensor->name),
+                     tensor->name,
+                     {}};
+      take_made_rows(*tensor, part, rows);
+      return rows;
+    }
     if (!part.transposed) {
       if (part.joined_rows > 1) rows.made_of += fmt::format("/joined{}", part.joined_rows);
       const std::size_t bytes = tensor->row_bytes() * static_cast<std::size_t>(part.joined_rows);
@@ -106,6 +141,21 @@ class LinearLoader {
       };
     };
     return rows;
+  }
+
+  // Rows that are put together as they are packed. Of a turned tensor, each matrix's begin at its outputs.
+  void take_made_rows(const Tensor& tensor, const MatrixPart& part, PartRows& rows) const {
+    const std::int64_t first = part.transposed ? part.first_input / need_.inputs * tensor.columns() : 0;
+    const BlockShape block = block_shape(tensor.dtype);
+    const auto bytes = static_cast<std::size_t>(need_.inputs / block.elements * block.bytes);
+    rows.order = order_of(tensor);
+    rows.open = [&tensor, &part, first, bytes] {
+      return [&tensor, &part, first, bytes](std::int64_t i) {
+        const std::span<std::byte> room = room_for_row(bytes);
+        tensor.maker->make(first + part.rows.stored(i), room);
+        return std::span<const std::byte>(room);
+      };
+    };
   }
 
   // One value for every output of all parts, zeros for parts that have none.
@@ -139,6 +189,7 @@ class LinearLoader {
       }
       for (std::size_t i = begin; i < end; ++i) parts_[i].row = {};
     }
+    found->set_order(parts_[begin].order);
     linear_.parts_.push_back(std::move(*found));
     linear_.made_of_.push_back(made_of);
     return success();
@@ -149,7 +200,8 @@ class LinearLoader {
     for (std::size_t begin = 0, end = 0; begin < parts_.size(); begin = end) {
       std::string made_of;
       std::int64_t outputs = 0;
-      while (end < parts_.size() && parts_[end].type == parts_[begin].type && (!need_.gated || end == begin)) {
+      while (end < parts_.size() && parts_[end].type == parts_[begin].type &&
+             same_order(parts_[end].order, parts_[begin].order) && (!need_.gated || end == begin)) {
         made_of += (end == begin ? "" : "+") + parts_[end].made_of;
         outputs += parts_[end++].outputs;
       }
@@ -192,7 +244,8 @@ std::uint64_t Linear::room_needed(const MatrixNeed& need, const Weights& weights
   for (const MatrixPart& part : need.parts) {
     const Tensor* tensor = weights.find(part.tensor);
     if (tensor == nullptr) return 0;
-    const DType type = part.transposed ? Turned(*tensor, part, need.inputs).type() : tensor->dtype;
+    const bool turns = part.transposed && !(tensor->maker && tensor->maker->turned());
+    const DType type = turns ? Turned(*tensor, part, need.inputs).type() : tensor->dtype;
     const std::int64_t outputs = (part.outputs + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
     const auto bytes = PackedMatrix::bytes_of(type, outputs, need.inputs);
     if (bytes.ok()) sum += PanelFile::room_for(*bytes);

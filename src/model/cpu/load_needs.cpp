@@ -1,5 +1,7 @@
 #include "model/cpu/load_needs.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 namespace espalier {
@@ -53,6 +55,14 @@ Result<std::shared_ptr<PanelFile>> load_needs(const Program& program, const Weig
   ESP_CHECK(load_matrices(program, weights, overflow, loaded, progress));
   for (const TableNeed& need : program.needs.tables) {
     ESP_TRY(const Tensor* table, weights.get(need.tensor, need.shape));
+    if (table->maker)
+      return Error{
+          Error::Kind::unsupported,
+          fmt::format("tensor {} is quantised, but rows are looked up in it, which is supported for plain types "
+                      "and GGUF's",
+                      table->name),
+          table->name,
+          {}};
     loaded.tables.push_back(table);
   }
   for (const RopeSpec& rope : program.ropes) loaded.ropes.emplace_back(rope);

@@ -100,18 +100,28 @@ class Lowering {
 
   struct ScratchBuffers {
     int up = -1, inner = -1, down = -1, gathered = -1, gathered_floats = -1, inner_converted = -1;
+    RowFormat up_format = RowFormat::f32, down_format = RowFormat::f32;
   };
   const Linear& matrix(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
 
   // One pass gates where the kernels know the gate; else gates and values become floats.
-  bool gates_in_product(const ExpertsOp& o) const { return o.gated && matrix(o.gate_up).paired(); }
+  bool gates_in_product(const ExpertsOp& o) const {
+    bool all = o.gated;
+    for (int e = 0; e < o.count; ++e) all = all && matrix(o.gate_up + e).paired();
+    return all;
+  }
   void use_scratch(int op, const ExpertsOp& o) {
     const auto use = [&](std::size_t bytes) {
       return out_.memory.use(static_cast<std::size_t>(o.chosen) * bytes, op, op);
     };
     const auto floats = [&](std::int64_t width) { return use(static_cast<std::size_t>(width) * sizeof(float)); };
-    const RowFormat up = matrix(o.gate_up).format(loaded_.with), down = matrix(o.down).format(loaded_.with);
+    const std::span<const Linear> all(loaded_.matrices);
+    const auto count = static_cast<std::size_t>(o.count);
+    const RowFormat up = common_format(loaded_.with, all.subspan(static_cast<std::size_t>(o.gate_up), count)),
+                    down = common_format(loaded_.with, all.subspan(static_cast<std::size_t>(o.down), count));
     ScratchBuffers& s = scratch_[static_cast<std::size_t>(op)];
+    s.up_format = up;
+    s.down_format = down;
     if (!gates_in_product(o)) s.up = floats(o.gated ? 2 * o.inner : o.inner);
     s.inner = floats(o.inner);
     s.down = floats(o.out.width);
@@ -211,7 +221,9 @@ class Lowering {
                                 floats(s.down, o.out.width),
                                 bytes(s.gathered),
                                 floats(s.gathered_floats, o.in.width),
-                                bytes(s.inner_converted)};
+                                bytes(s.inner_converted),
+                                s.up_format,
+                                s.down_format};
     push(std::make_unique<ExpertsStage>(o, std::move(experts), input(o.in), place(o.routed), place(o.out), scratch));
   }
   void add(const LoadBeforeOp& o) { push(std::make_unique<LoadBeforeStage>(o, program_, place(o.out))); }

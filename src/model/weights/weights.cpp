@@ -95,8 +95,8 @@ Result<const Tensor*> Weights::get(std::string_view name, const Shape& shape) co
 
 bool Weights::equal(std::string_view a, std::string_view b) const {
   const Tensor *first = find(a), *second = find(b);
-  return first != nullptr && second != nullptr && first->dtype == second->dtype && first->shape == second->shape &&
-         std::ranges::equal(first->data, second->data);
+  return first != nullptr && second != nullptr && !first->maker && !second->maker && first->dtype == second->dtype &&
+         first->shape == second->shape && std::ranges::equal(first->data, second->data);
 }
 
 Result<std::vector<float>> Weights::floats(std::string_view name, const Shape& shape) const {

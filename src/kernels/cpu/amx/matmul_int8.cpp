@@ -8,7 +8,7 @@
 #define ESPALIER_ISA amx
 #include "kernels/cpu/amx/simd.h"
 #include "kernels/cpu/amx/tiles.h"
-#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/choose_format.h"
 #include "kernels/cpu/generic/integer_tile.h"
 #include "kernels/cpu/generic/parts.h"
 #include "kernels/cpu/generic/tile.h"

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/choose_format.h"
 #include "kernels/cpu/generic/tile.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -50,6 +50,10 @@ struct FloatTile : WithoutRest {
   }
 };
 
+// Whether a format's minimum is scale * -zero, as which zero() gives it exactly.
+template <class Format>
+inline constexpr bool kColumnZero = requires { Format::kColumnZero; };
+
 // Quantised weights, float activations: weights are decoded in registers, value = scale * (code - zero) + minimum, with
 // both products exact in f32 (see tensor/decode.h), so the weights are exactly the decoded ones.
 template <class Format>
@@ -61,12 +65,23 @@ struct ExactTile : WithoutRest {
 
   // Four weights of each column: those of step `step` of a block.
   [[gnu::always_inline]] static inline void load(const std::uint8_t* block, int step, Simd::F (&weight)[4]) {
+    if constexpr (has_float_codes(Format::kType)) {
+      const Simd::F scale = Format::scale(block, 0, 0);
+      each<4>([&](auto b) { weight[b] = Simd::mul(scale, Format::value(block, step, b)); });
+    } else {
+      load_whole(block, step, weight);
+    }
+  }
+  [[gnu::always_inline]] static inline void load_whole(const std::uint8_t* block, int step, Simd::F (&weight)[4]) {
     const int s = step / 8, j = step % 8, g = Format::kGroups == 2 ? j / 4 : 0;
     const Simd::B codes = Format::codes(block, s, j);
-    const Simd::F scale = Format::scale(block, s, g), zero = Simd::set1(static_cast<float>(Format::kZeroPoint));
+    const Simd::F scale = Format::scale(block, s, g);
+    Simd::F zero = Simd::set1(static_cast<float>(Format::kZeroPoint));
+    if constexpr (kColumnZero<Format>) zero = Simd::add(zero, Format::zero(block));
     each<4>([&](auto b) {
       weight[b] = Simd::mul(scale, Simd::sub(Simd::byte_to_float(codes, b), zero));
-      if constexpr (Format::kHasMinimum) weight[b] = Simd::add(weight[b], Format::minimum(block, s, g));
+      if constexpr (Format::kHasMinimum && !kColumnZero<Format>)
+        weight[b] = Simd::add(weight[b], Format::minimum(block, s, g));
     });
   }
 

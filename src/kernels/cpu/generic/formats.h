@@ -205,37 +205,4 @@ struct IQ4_XS : SuperBlock {
   }
 };
 
-// choose.operator()<Format>() for the format of `type`; a null pointer when there is none.
-template <class Choose>
-auto choose_format(DType type, Choose choose) -> decltype(choose.template operator()<Q8_0>()) {
-  switch (type) {
-    case DType::q8_0:
-      return choose.template operator()<Q8_0>();
-    case DType::q4_0:
-      return choose.template operator()<Q4_0>();
-    case DType::q4_1:
-      return choose.template operator()<Q4_1>();
-    case DType::q5_0:
-      return choose.template operator()<Q5_0>();
-    case DType::q5_1:
-      return choose.template operator()<Q5_1>();
-    case DType::q2_k:
-      return choose.template operator()<Q2_K>();
-    case DType::q3_k:
-      return choose.template operator()<Q3_K>();
-    case DType::q4_k:
-      return choose.template operator()<Q4_K>();
-    case DType::q5_k:
-      return choose.template operator()<Q5_K>();
-    case DType::q6_k:
-      return choose.template operator()<Q6_K>();
-    case DType::iq4_nl:
-      return choose.template operator()<IQ4_NL>();
-    case DType::iq4_xs:
-      return choose.template operator()<IQ4_XS>();
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace espalier::kernels::ESPALIER_ISA

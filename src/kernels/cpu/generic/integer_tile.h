@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/choose_format.h"
 #include "kernels/cpu/generic/tile.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -81,10 +81,13 @@ template <class Format>
     return Simd::template dot4<(Format::kMostCode < 128)>(sum, codes, a);
 }
 
-// Of so many steps, how many may be added up in sixteen bits: each adds two products of a code and a signed byte.
+// Of so many steps (a power of two), how many may be added up in sixteen bits, a share of them without a rest: each adds
+// two products of a code and a signed byte.
 constexpr int pair_run(int steps, int most_code) {
   const int fit = 32767 / (2 * 128 * most_code);
-  return fit < steps ? fit : steps;
+  int run = steps;
+  while (run > fit) run /= 2;
+  return run;
 }
 
 // The micro-kernel for codes and activations in whole numbers.

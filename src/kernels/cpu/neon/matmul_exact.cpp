@@ -9,7 +9,8 @@
 namespace espalier::kernels::neon {
 
 MatmulKernel matmul_exact_for(DType type) {
-  return matmul_for<ExactTile>(type);
+  if (const MatmulKernel kernel = matmul_for<ExactTile>(type)) return kernel;
+  return choose_float_format(type, []<class Format>() -> MatmulKernel { return matmul<ExactTile<Format>>; });
 }
 
 }  // namespace espalier::kernels::neon

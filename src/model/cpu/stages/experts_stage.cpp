@@ -10,8 +10,8 @@ ExpertsStage::ExpertsStage(const ExpertsOp& op, std::vector<ExpertLayers> expert
     : op_(op), experts_(std::move(experts)), in_(in), routed_(routed), out_(out), scratch_(scratch) {}
 
 void ExpertsStage::run(Pass& pass) {
-  up_format_ = experts_.front().up->format(pass.with());
-  down_format_ = experts_.front().down->format(pass.with());
+  up_format_ = scratch_.up_format;
+  down_format_ = scratch_.down_format;
   group(pass);
   gather(pass);
   multiply_up(pass);
@@ -100,10 +100,10 @@ void ExpertsStage::multiply_up(Pass& pass) {
   std::vector<Product> products;
   for (const Share& share : shares_) {
     const Linear& up = *experts_[static_cast<std::size_t>(share.expert)].up;
-    if (scratch_.up.first == nullptr)
+    if (up.paired() && op_.gated)
       products.push_back(gated_product(pass.with(), share, up));
     else
-      add_products(share, up, products);
+      add_products(pass.with(), share, up, products);
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
 }
@@ -113,7 +113,7 @@ Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share,
                   input_of(share),
                   scratch_.inner.row(share.begin),
                   scratch_.inner.stride,
-                  {.bias = up.bias()}};
+                  {.bias = up.bias(), .ordered_as = kernel_format(with, up.parts().front(), false)}};
   product.options.finish = op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
   product.options.pairs = op_.inner;
   if (finishes_converted(with))
@@ -124,14 +124,15 @@ Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share,
 }
 
 // Gates and values as floats, one matrix beside the other.
-void ExpertsStage::add_products(const Share& share, const Linear& up, std::vector<Product>& to) const {
+void ExpertsStage::add_products(const ComputeWith& with, const Share& share, const Linear& up,
+                                std::vector<Product>& to) const {
   std::int64_t column = 0;
   for (const PackedMatrix& part : up.parts()) {
     to.push_back({&part,
                   input_of(share),
                   scratch_.up.row(share.begin) + column,
                   scratch_.up.stride,
-                  {.bias = up.bias() ? up.bias() + column : nullptr}});
+                  {.bias = up.bias() ? up.bias() + column : nullptr, .ordered_as = kernel_format(with, part, false)}});
     column += part.outputs();
   }
 }
@@ -140,9 +141,14 @@ void ExpertsStage::activate(Pass& pass) {
   const ComputeWith& with = pass.with();
   if (finishes_converted(with)) return;
   const auto places = static_cast<int>(row_of_.size());
+  std::vector<bool> apart(row_of_.size());  // whose gates and values are still side by side
+  for (const Share& share : shares_)
+    for (int place = share.begin; place < share.begin + share.rows; ++place)
+      apart[static_cast<std::size_t>(place)] =
+          !(op_.gated && experts_[static_cast<std::size_t>(share.expert)].up->paired());
   with.team.run(places, [&](int place) {
     float* inner = scratch_.inner.row(place);
-    if (scratch_.up.first != nullptr) {
+    if (apart[static_cast<std::size_t>(place)]) {
       const float* up = scratch_.up.row(place);
       if (op_.gated)
         with.cpu.functions.gate(op_.gate, up, up + op_.inner, inner, op_.inner);
@@ -166,7 +172,7 @@ void ExpertsStage::multiply_down(Pass& pass) {
                         {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
                         scratch_.down.row(share.begin),
                         scratch_.down.stride,
-                        {.bias = down.bias()}});
+                        {.bias = down.bias(), .ordered_as = kernel_format(pass.with(), down.parts().front(), false)}});
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
 }

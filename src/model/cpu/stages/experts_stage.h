@@ -23,6 +23,7 @@ struct ExpertScratch {
   std::byte* gathered = nullptr;         // rows of the input in the form that `up` reads
   Place gathered_floats;                 // where weights scale inputs, and in exact mode
   std::byte* inner_converted = nullptr;  // in the form that `down` reads
+  RowFormat up_format = RowFormat::f32, down_format = RowFormat::f32;  // of all experts
 };
 
 // Runs the experts for all rows of a batch.
@@ -40,7 +41,7 @@ class ExpertsStage final : public Stage {
   void gather(Pass& pass);
   void multiply_up(Pass& pass);
   Product gated_product(const ComputeWith& with, const Share& share, const Linear& up) const;
-  void add_products(const Share& share, const Linear& up, std::vector<Product>& to) const;
+  void add_products(const ComputeWith& with, const Share& share, const Linear& up, std::vector<Product>& to) const;
   void activate(Pass& pass);
   void multiply_down(Pass& pass);
   void combine(Pass& pass);

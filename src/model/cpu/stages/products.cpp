@@ -27,11 +27,12 @@ void GroupedStage::run(Pass& pass) {
   std::vector<Product> products;
   for (const Group& group : groups_) {
     const Linear& linear = *group.linear;
-    products.push_back({&linear.parts().front(),
-                        group.in.forms(pass.rows()).as(linear.format(pass.with())),
-                        group.out.first,
-                        group.out.stride,
-                        {.bias = linear.bias()}});
+    products.push_back(
+        {&linear.parts().front(),
+         group.in.forms(pass.rows()).as(linear.format(pass.with())),
+         group.out.first,
+         group.out.stride,
+         {.bias = linear.bias(), .ordered_as = kernel_format(pass.with(), linear.parts().front(), false)}});
   }
   matmul_all(pass.with().cpu, pass.with().team, products);
 }

@@ -1,0 +1,106 @@
+// group_formats.h: how a micro-kernel reads panels of quantised Hugging Face checkpoints: codes with a float32 scale and
+// a zero point for each group, and codes that are floats. See formats.h.
+//
+// A float format (has_float_codes()) has value(block, step, b) instead of codes(): value b of the four of `step`, to be
+// multiplied by scale().
+#pragma once
+
+#include "kernels/cpu/generic/formats.h"
+
+namespace espalier::kernels::ESPALIER_ISA {
+
+inline const float* floats(const std::uint8_t* p) {
+  return reinterpret_cast<const float*>(p);
+}
+
+// Codes of 2, 3, 4 or 8 bits, a scale and a zero point for 32 or 128 values.
+template <DType kOf, int kBits, int kParts>
+struct Group {
+  static constexpr DType kType = kOf;
+  static constexpr int kBlock = 32 * kParts, kSubs = kParts, kGroups = 1;
+  static constexpr int kZeroPoint = kBits == 8 ? 128 : 0, kMostCode = (1 << kBits) - 1;
+  static constexpr bool kHasMinimum = true, kColumnZero = true;
+  static constexpr int kZeroBytes = kParts == 4 ? 64 : kBits == 8 ? 32 : 16;
+  static constexpr int kFirst = 64 + kZeroBytes, kSub = kBits * kBitBytes, kBytes = kFirst + kSubs * kSub;
+
+  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
+  // Beyond kZeroPoint.
+  static Simd::F zero(const std::uint8_t* b) {
+    if constexpr (kBits == 8) return Simd::load_f16(halves(b + 64));
+    return Simd::load_u8(b + 64);
+  }
+  static Simd::F minimum(const std::uint8_t* b, int, int) {
+    return Simd::sub(Simd::zero(), Simd::mul(scale(b, 0, 0), zero(b)));
+  }
+  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+    const std::uint8_t* p = b + kFirst + s * kSub;
+    if constexpr (kBits == 2) return two_bits(p, j, 0);
+    if constexpr (kBits == 3) return Simd::bor(two_bits(p + kBitBytes, j, 0), one_bit(p, j, 2));
+    if constexpr (kBits == 4) return nibbles(p, j);
+    return Simd::bload(p + 64 * j);
+  }
+};
+
+// Floats of eight bits and a scale.
+template <DType kOf, int kValues>
+struct Float8 {
+  static constexpr DType kType = kOf;
+  static constexpr int kBlock = kValues, kGroups = 1, kBytes = 64 + 16 * kValues;
+  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
+  static Simd::F value(const std::uint8_t* b, int step, int i) { return Simd::load_e4m3(b + 64 + 16 * (4 * step + i)); }
+};
+
+// The four bytes of sixteen floats, apart, as lookup() takes them.
+struct FloatTable {
+  std::uint8_t bytes[4][16];
+  static constexpr FloatTable of(const std::uint32_t (&values)[16]) {
+    FloatTable out{};
+    for (int b = 0; b < 4; ++b)
+      for (int i = 0; i < 16; ++i) out.bytes[b][i] = static_cast<std::uint8_t>(values[i] >> (8 * b));
+    return out;
+  }
+};
+inline constexpr FloatTable kNf4 =
+    FloatTable::of({0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f, 0xbdba7871, 0x00000000,
+                    0x3da2faff, 0x3e24cae3, 0x3e7c04dd, 0x3ead033a, 0x3ee1a4b8, 0x3f1007ab, 0x3f3913b3, 0x3f800000});
+inline constexpr FloatTable kFp4 =
+    FloatTable::of({0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000, 0x3e2aaaab, 0x3e800000,
+                    0x00000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000, 0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000});
+
+// Codes of four bits into a table of floats, and a scale.
+template <DType kOf, const FloatTable& kTable>
+struct FourBitFloats {
+  static constexpr DType kType = kOf;
+  static constexpr int kBlock = 32, kGroups = 1, kBytes = 64 + kNibbleBytes;
+  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
+  static Simd::F value(const std::uint8_t* b, int step, int i) {
+    const Simd::B places = Simd::shift_right(nibbles(b + 64, step), 8 * i);  // in the lowest byte of a lane
+    const auto byte = [&](int n) {                                           // n of the float, the others zero
+      const Simd::B alone = Simd::shift_left(Simd::lookup(places, kTable.bytes[n]), 24);
+      return Simd::shift_right(alone, 24 - 8 * n);
+    };
+    alignas(64) float out[16];
+    Simd::bstore(reinterpret_cast<std::uint8_t*>(out),
+                 Simd::bor(Simd::bor(byte(0), byte(1)), Simd::bor(byte(2), byte(3))));
+    return Simd::load(out);
+  }
+};
+
+// choose.operator()<Format>() for a format of floats; a null pointer for any other type.
+template <class Choose>
+auto choose_float_format(DType type, Choose choose) -> decltype(choose.template operator()<Q8_0>()) {
+  switch (type) {
+    case DType::f8_32:
+      return choose.template operator()<Float8<DType::f8_32, 32>>();
+    case DType::f8_128:
+      return choose.template operator()<Float8<DType::f8_128, 128>>();
+    case DType::nf4:
+      return choose.template operator()<FourBitFloats<DType::nf4, kNf4>>();
+    case DType::fp4:
+      return choose.template operator()<FourBitFloats<DType::fp4, kFp4>>();
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace espalier::kernels::ESPALIER_ISA
