@@ -163,7 +163,7 @@ class HeadBlocks : public Blocks<KvType::bf16, HeadQueries> {
   // Scores of queries [first, end) become weights.
   void soften(int first, int end) {
     const int vectors = (here->count + 31) / 32 * 2;
-    if (t.score.cap != 0.0f || t.score.slopes)
+    if (t.score.cap != 0.0f || t.score.slopes || t.score.bias.values)
       for (int query = first; query < end; ++query) bend(query, scores[query - first], vectors);
     if (mask.masked() || all_from_ > here->start || all_to_ < here->start + kAttentionBlock - 1)
       for (int query = first; query < end; ++query) hide(query, scores[query - first], 16 * vectors);
@@ -224,7 +224,8 @@ class HeadBlocks : public Blocks<KvType::bf16, HeadQueries> {
     constexpr int kColumns = kN < 2 ? kN + 1 : 2;
     each<kTiles, kColumns>([](auto r, auto c) { clear_tile<2 * r + c>(); });
     for (int group = 0; group * kGroup < row_count; ++group) {
-      each<kTiles>([&](auto r) { load_tile<4 + r>(arithmetic.p[kTileEdge * r] + group * kTileEdge, sizeof arithmetic.p[0]); });
+      each<kTiles>(
+          [&](auto r) { load_tile<4 + r>(arithmetic.p[kTileEdge * r] + group * kTileEdge, sizeof arithmetic.p[0]); });
       each<kColumns>([&](auto c) { load_tile<6 + c>(c < kN ? columns_[c][group * kTileEdge] : ones_, 64); });
       each<kTiles, kColumns>([](auto r, auto c) { multiply_bf16<2 * r + c, 4 + r, 6 + c>(); });
     }
@@ -281,8 +282,7 @@ class HeadBlocks : public Blocks<KvType::bf16, HeadQueries> {
     const std::byte* values = group.values + 2 * (d + pair * 2 * value_width);
     call_in(values);
     call_in(values + 2 * value_width);
-    const int shares = 8 * ((value_width + kGroup - 1) / kGroup), lines = key_width / 2,
-              share = d / kGroup * 8 + pair;
+    const int shares = 8 * ((value_width + kGroup - 1) / kGroup), lines = key_width / 2, share = d / kGroup * 8 + pair;
     for (int line = lines * share / shares; line < lines * (share + 1) / shares; ++line)
       call_in(group.keys + 64 * line);
   }
