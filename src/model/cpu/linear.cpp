@@ -35,7 +35,14 @@ void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finis
                              int rows) const {
   RowBlock block = x.as(format(with));
   block.rows = rows;
-  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0, {bias(), gate, outputs_, out});
+  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0, {bias(), gate, outputs_, out, {}});
+}
+
+void Linear::apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
+                             const ConvertedRows& out, int rows) const {
+  RowBlock block = x.as(format(with));
+  block.rows = rows;
+  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0, {bias(), Finish::store, 0, out, activation});
 }
 
 void Linear::expect(const ComputeWith& with, int rows, bool wide) const {
