@@ -46,7 +46,8 @@ class Cut {
       : rows_(rows), tile_(cpu.matmul_rows), panels_(weights.panels()) {
     // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
     // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
-    const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
+    const std::size_t bytes = format == RowFormat::bf16 ? cpu.matmul_bf16_row_bytes : cpu.matmul_row_bytes;
+    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)),
               least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
               members = team.size();
     blocks_ = up(rows, most);

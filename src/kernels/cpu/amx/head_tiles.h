@@ -244,6 +244,8 @@ class HeadBlocks : public Blocks<KvType::bf16, HeadQueries> {
       found[0] = _mm512_permutex2var_ps(low, first, high);
       found[1] = _mm512_permutex2var_ps(low, second, high);
     }
+    if (mask.masked())  // as clear_signs() has it
+      each<kN>([&](auto c) { found[c] = _mm512_add_ps(found[c], _mm512_setzero_ps()); });
     if constexpr (kN < 2) sum[query] = from[kN][row][0];
     if constexpr (kFold) {
       if (maximum[query] == Folds::kNothing) return;
