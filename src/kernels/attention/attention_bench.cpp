@@ -1,5 +1,6 @@
 // Attention against this machine's limits: decoding many sequences that share a prefix, each reading a copy of its own,
-// each reading the same slots (plain, which lie in the processor's cache), or all together (shared); and prompt chunks.
+// each reading the same slots (plain, which lie in the processor's cache), or all together (shared); prompt chunks; and a
+// picture's patches, which see one another.
 // GB/s counts the keys and values that must be read at least once in that form, GFLOP/s two operations a product; the
 // share is of the nearer limit, both measured here. Latent rows (DeepSeek-V3's 128 heads over 512 + 64, or its smaller
 // relatives' 16) are read once for keys and values; "expanded" measures them beside keys and values of every head.
@@ -29,6 +30,7 @@ struct Work {
   bool shared_slots;
   int extent = 0;  // slots that follow each other before the next stretch lies elsewhere; 0: all of them
   KvForm form = KvForm::keys_and_values;
+  bool both_ways = false;  // every row sees all of its sequence (a picture's patches)
 
   // Elements of a token that are read, of all KV heads; products of a query and a position, of all heads.
   double elements() const {
@@ -86,8 +88,9 @@ double measure(const Work& w, const char* way, PrefixSharing sharing, const Mach
     runs.push_back(w.shared_slots ? std::vector<KvRun>{{0, w.prefix}, {w.prefix + i * own, own}}
                                   : std::vector<KvRun>{{i * length, length}});
   if (w.extent > 0) runs[0] = scattered(length, w.extent);
+  const std::vector<std::int32_t> last(w.both_ways ? static_cast<std::size_t>(w.rows) : 0, length - 1);
   for (int i = 0; i < w.sequences; ++i)
-    sequences.push_back({i * w.rows, w.rows, length - w.rows, runs[static_cast<std::size_t>(i)]});
+    sequences.push_back({i * w.rows, w.rows, length - w.rows, runs[static_cast<std::size_t>(i)], last});
   const std::int64_t q_stride = std::int64_t{w.shape.heads} * w.shape.key_dim,
                      out_stride = std::int64_t{w.shape.heads} * w.shape.value_dim, rows = w.rows * w.sequences;
   std::vector<float> q(static_cast<std::size_t>(q_stride * rows), 0.01f),
@@ -96,7 +99,7 @@ double measure(const Work& w, const char* way, PrefixSharing sharing, const Mach
 
   AttentionPlan plan(w.shape, sequences, on.team.size(), sharing);
   const double time = seconds([&] { plan.run(on.cpu, on.team, kv.layer(0), io); });
-  const double products = w.products() * w.sequences * w.rows * (length - w.rows / 2.0);
+  const double products = w.products() * w.sequences * w.rows * (w.both_ways ? length : length - w.rows / 2.0);
   const bool together = sharing == PrefixSharing::on && w.shared_slots;
   const double bytes = 2.0 * w.elements() * (together ? w.prefix + w.sequences * own : w.sequences * length);
   const double multipliers = w.shape.exact || !on.cpu.attend_bf16 ? on.limits.f32_flops : on.limits.bf16_flops;
@@ -164,6 +167,8 @@ int run(int threads, const char* only) {
         Work{"prefill 512 after 1536, 1B", gqa4, 1, 1536, 0, 512, false},
         Work{"prefill 512 after 7680, 1B", gqa4, 1, 7680, 0, 512, false},
         Work{"prefill 512 after 7680, SmolLM2", smol, 1, 7680, 0, 512, false},
+        Work{"tower, 9 tiles of 729 patches (16 of 72)", square(16, 16, 72), 9, 0, 0, 729, false, 0,
+             KvForm::keys_and_values, true},
         Work{"latent, decode 1 of 8192, 128 heads", latent(128), 1, 8191, 0, 1, false, 0, KvForm::latent},
         Work{"latent, decode 1 of 8192, 16 heads", latent(16), 1, 8191, 0, 1, false, 0, KvForm::latent},
         Work{"latent, decode 16 of 2048, 16 heads", latent(16), 16, 2047, 0, 1, false, 0, KvForm::latent},

@@ -64,6 +64,8 @@ std::vector<CpuKernels> runnable_tables() {
     table.isa = "amx";
     table.matmul_rows = 32;
     table.matmul_row_bytes = 2 << 20;
+    // Sapphire Rapids, 2 MiB of second-level cache, k = 4,320: 1.3 TFLOP/s, with 1.6 MiB 1.0, with 0.5 MiB 1.1.
+    table.matmul_bf16_row_bytes = 1100 << 10;
   }
   if (has_avx512()) {
     CpuKernels& table = add(kernels::avx512::fill);

@@ -52,9 +52,10 @@ struct CpuKernels {
   MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
   MatmulKernel (*matmul_int8)(DType);                // activations of one byte
   MatmulKernel (*matmul_int16)(DType);               // activations of two bytes
-  // How tasks are cut: a multiple of so many rows wastes nothing; so many bytes of activations pass a panel at a time.
+  // How tasks are cut: a multiple of so many rows wastes nothing; so many bytes of activations pass a panel at a time, of
+  // rows of bf16 the second number.
   int matmul_rows = 12;
-  std::size_t matmul_row_bytes = 384 << 10;
+  std::size_t matmul_row_bytes = 384 << 10, matmul_bf16_row_bytes = 384 << 10;
 
   // y = x / sqrt(mean(x^2) + eps) * gain;  gain may be null
   void (*rms_norm)(const float* x, const float* gain, float eps, float* y, std::int64_t n);

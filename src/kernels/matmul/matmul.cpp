@@ -46,7 +46,8 @@ class Cut {
       : rows_(rows), tile_(cpu.matmul_rows), panels_(weights.panels()) {
     // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
     // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
-    const int fitting = static_cast<int>(cpu.matmul_row_bytes / std::max<std::size_t>(1, stride)),
+    const std::size_t bytes = format == RowFormat::bf16 ? cpu.matmul_bf16_row_bytes : cpu.matmul_row_bytes;
+    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)),
               least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
               members = team.size();
     blocks_ = up(rows, most);
@@ -78,8 +79,11 @@ class Cut {
 };
 
 // A few panels at a time, whose results stay in the nearest caches until they are converted.
-void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const ConvertedRows& to) {
-  constexpr int kPanels = 8, kColumns = kPanels / 2 * kPanelColumns;
+void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all,
+                       const MatmulOptions& options) {
+  constexpr int kColumns = 4 * kPanelColumns;
+  const int of_columns = all.paired ? 2 : 1, step = 4 * of_columns;  // panels
+  const ConvertedRows& to = *options.converted;
   alignas(64) float memory[kMostRows * kColumns];
   const std::size_t bytes = row_bytes(to.format, all.outputs);
   MatmulTask task = all;
@@ -88,16 +92,20 @@ void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulT
   task.row_end = all.row_end - all.row_begin;
   task.out = memory;
   task.out_stride = kColumns;
-  for (int panel = all.panel_begin; panel < all.panel_end; panel += kPanels) {
+  for (int panel = all.panel_begin; panel < all.panel_end; panel += step) {
     task.panel_begin = panel;
-    task.panel_end = std::min(panel + kPanels, all.panel_end);
+    task.panel_end = std::min(panel + step, all.panel_end);
     task.then_panel = task.panel_end < all.panel_end ? task.panel_end : all.then_panel;
-    task.out_column = static_cast<std::int64_t>(panel) / 2 * kPanelColumns;
+    task.out_column = static_cast<std::int64_t>(panel) / of_columns * kPanelColumns;
     kernel(task);
-    const std::int64_t end = std::min(all.outputs, static_cast<std::int64_t>(task.panel_end) / 2 * kPanelColumns);
-    for (int row = 0; row < task.row_end; ++row)
-      convert_part(cpu, to.format, memory + row * kColumns, all.outputs, task.out_column, end,
+    const std::int64_t end =
+        std::min(all.outputs, static_cast<std::int64_t>(task.panel_end) / of_columns * kPanelColumns);
+    for (int row = 0; row < task.row_end; ++row) {
+      float* const results = memory + row * kColumns;
+      if (options.activation) cpu.functions.activate(*options.activation, results, results, end - task.out_column);
+      convert_part(cpu, to.format, results, all.outputs, task.out_column, end,
                    to.data + static_cast<std::size_t>(all.row_begin + row) * bytes);
+    }
   }
 }
 
@@ -109,7 +117,7 @@ class CutProduct {
         cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows,
              product.x.stride),
         kernel_(choose(cpu, product.weights->type(), product.x.format)),
-        converted_(product.options.converted) {
+        options_(product.options) {
     if (product.options.pairs > 0) task_.outputs = product.options.pairs;
     task_.bias = product.options.bias;
     task_.finish = product.options.finish;
@@ -124,8 +132,8 @@ class CutProduct {
     task.then_panel = then >= 0 ? cut_.panel_begin(then) : -1;
     task.row_begin = cut_.row_begin(chunk);
     task.row_end = cut_.row_end(chunk);
-    if (converted_)
-      compute_converted(cpu, kernel_, task, *converted_);
+    if (options_.converted)
+      compute_converted(cpu, kernel_, task, options_);
     else
       kernel_(task);
   }
@@ -134,7 +142,7 @@ class CutProduct {
   MatmulTask task_;
   Cut cut_;
   MatmulKernel kernel_;
-  std::optional<ConvertedRows> converted_;
+  MatmulOptions options_;
 };
 
 }  // namespace

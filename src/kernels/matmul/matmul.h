@@ -56,10 +56,12 @@ struct MatmulOptions {
   // Above 0: the weights' panels come in pairs, of so many columns of out, the first with gates, the second with what
   // they gate (Finish::gate_...); out has these columns.
   std::int64_t pairs = 0;
-  // With pairs: rows of `pairs` values are written here, as convert_rows() would write them, and out is not.
+  // Instead of out, rows are written here as convert_rows() would write them; with Finish::store or pairs.
   std::optional<ConvertedRows> converted = {};
   // Of weights with an order of inputs: x has floats, which become this form once they are in that order.
   RowFormat ordered_as = RowFormat::f32;
+  // With `converted`, without pairs: what becomes of the results first.
+  std::optional<Activation> activation = {};
 };
 
 // out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the

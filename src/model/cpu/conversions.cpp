@@ -99,6 +99,19 @@ bool Conversions::only_read_as(const Rows& rows, RowFormat format, int from) con
   return true;
 }
 
+// Whether a product's results are read by the activation behind it and by nobody else.
+bool Conversions::only_activated(const Rows& rows, int activation) const {
+  for (int i = activation + 1; i < static_cast<int>(program_.ops.size()); ++i) {
+    bool reads = false, replaces = false;
+    for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool is_write) {
+      if (!is_write) reads |= overlap(place, rows);
+      if (is_write) replaces |= place == rows;
+    });
+    if (reads || replaces) return !reads;
+  }
+  return true;
+}
+
 Conversion Conversions::make(const Use& use, RowFormat format) const {
   const int writer = last_writer(use.rows, use.op);
   const bool part_by_part = use.formats.alone() == format;
@@ -111,6 +124,15 @@ Conversion Conversions::make(const Use& use, RowFormat format) const {
         gated && part_by_part && gated->out == use.rows &&
         matrices_[static_cast<std::size_t>(gated->matrix)].paired() && only_read_as(use.rows, format, writer))
       return {use.rows, format, writer, false, Conversion::By::gated_product};
+    const auto* activate = std::get_if<ActivateOp>(&op);
+    const auto* product =
+        activate && writer > 0 ? std::get_if<MatmulOp>(&program_.ops[static_cast<std::size_t>(writer) - 1]) : nullptr;
+    if (product && part_by_part && format != RowFormat::int16 && product->out == activate->in &&
+        activate->out == use.rows && !product->add && !product->wide &&
+        matrices_[static_cast<std::size_t>(product->matrix)].converts() &&
+        (activate->in == activate->out || only_activated(activate->in, writer)) &&
+        only_read_as(use.rows, format, writer))
+      return {use.rows, format, writer - 1, false, Conversion::By::activated_product};
     if (is_of_rows(op)) return {use.rows, format, writer, false, Conversion::By::row_function};
   }
   return {use.rows, format, use.op, true, Conversion::By::row_function};
@@ -121,7 +143,8 @@ void Conversions::serve(const Use& use, RowFormat format) {
     const Conversion& known = all_[static_cast<std::size_t>(service->conversion)];
     if (known.rows != use.rows || known.format != format) continue;
     const int writer = last_writer(use.rows, use.op);
-    if (writer > known.maker || (writer == known.maker && known.before)) break;
+    const int made = known.by == Conversion::By::activated_product ? known.maker + 1 : known.maker;
+    if (writer > made || (writer == known.maker && known.before)) break;
     services_.push_back({use.op, service->conversion});
     return;
   }

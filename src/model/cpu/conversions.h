@@ -15,7 +15,7 @@ namespace espalier {
 
 // Rows in one form, from the operation that makes it to the last product that reads it.
 struct Conversion {
-  enum class By { row_function, attention, gated_product };
+  enum class By { row_function, attention, gated_product, activated_product };
   Rows rows;
   RowFormat format;
   int maker;    // the operation behind (or, for row functions, before) which it is made
@@ -34,7 +34,8 @@ class Conversions {
   void place(BufferMemory& memory);
   // The conversion that serves `op` for these columns.
   const Conversion* serving(int op, const Rows& rows, RowFormat format) const;
-  // Of the operation's output, where it is made by the operation itself.
+  // Of the operation's output, where it is made by the operation itself; of a product whose activation comes next (and
+  // is made with it), of the activation's.
   const Conversion* made_by(int op) const;
 
  private:
@@ -51,6 +52,7 @@ class Conversions {
   void serve(const Use& use, RowFormat format);
   int last_writer(const Rows& rows, int before) const;
   bool only_read_as(const Rows& rows, RowFormat format, int from) const;
+  bool only_activated(const Rows& rows, int activation) const;
   Conversion make(const Use& use, RowFormat format) const;
 
   const Program& program_;

@@ -67,6 +67,14 @@ void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finis
          {bias(), gate, outputs_, out, kernel_format(with, parts_.front(), false)});
 }
 
+void Linear::apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
+                             const ConvertedRows& out, int rows) const {
+  RowBlock block = x.as(format(with));
+  block.rows = rows;
+  matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
+         {bias(), Finish::store, 0, out, kernel_format(with, parts_.front(), false), activation});
+}
+
 void Linear::expect(const ComputeWith& with, int rows, bool wide) const {
   const PackedMatrix& first = parts_.front();
   espalier::expect(with.cpu, with.team, first, paired(), kernel_format(with, first, wide), rows);

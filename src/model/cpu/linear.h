@@ -79,11 +79,15 @@ class Linear {
   // out: out_stride floats from row to row.
   void apply(const ComputeWith& with, const InputForms& x, float* out, std::int64_t out_stride, int rows,
              Options options) const;
-  // Whether apply_converted() can: one pass computes and joins both.
+  // Whether one pass computes and joins gates and what they gate.
   bool paired() const { return gated_ && parts_.size() == 1; }
-  // Of gated parts, into rows of the form that their reader wants: they never become floats in memory.
+  // Whether apply_converted() can: of one matrix.
+  bool converts() const { return parts_.size() == 1; }
+  // Gated, or behind an activation, into rows of the form that their reader wants: they never become floats in memory.
   void apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
                        int rows) const;
+  void apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
+                       const ConvertedRows& out, int rows) const;
   // Says that apply() comes next (kernels/matmul/matmul.h).
   void expect(const ComputeWith& with, int rows, bool wide) const;
 

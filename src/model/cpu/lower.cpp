@@ -37,6 +37,7 @@ class Lowering {
     for (op_ = 0; op_ < static_cast<int>(program_.ops.size()); ++op_) {
       add_conversions(true);
       const Op& op = program_.ops[static_cast<std::size_t>(op_)];
+      if (made_before(op)) continue;
       if (RowFunction function = row_function(op, parts))
         rows_stage().add(std::move(function), values_of(op));
       else
@@ -147,6 +148,12 @@ class Lowering {
     return ConvertedRows{c->format, out_.memory.at(c->memory)};
   }
 
+  // An activation that the product before it makes too.
+  bool made_before(const Op& op) const {
+    const Conversion* made = std::holds_alternative<ActivateOp>(op) ? conversions_.made_by(op_ - 1) : nullptr;
+    return made != nullptr && made->by == Conversion::By::activated_product;
+  }
+
   // --- stages ---
 
   RowsStage& rows_stage() {
@@ -186,7 +193,10 @@ class Lowering {
 
   void add(const MatmulOp& o) {
     const Linear::Options options{.finish = o.add ? Finish::add : Finish::store, .wide = o.wide};
-    auto& stage = push(std::make_unique<MatmulStage>(matrix(o.matrix), input(o.in), place(o.out), options));
+    std::optional<MatmulStage::Activated> activated;
+    if (const auto converted = converted_output())
+      activated = {std::get<ActivateOp>(program_.ops[static_cast<std::size_t>(op_) + 1]).how, *converted};
+    auto& stage = push(std::make_unique<MatmulStage>(matrix(o.matrix), input(o.in), place(o.out), options, activated));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), o.wide, kept_});
     announcers_.push_back(&stage.next);

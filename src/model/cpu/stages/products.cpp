@@ -7,6 +7,11 @@ namespace espalier {
 void MatmulStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
   const RowSlice slice = pass.slice();
+  if (activated_) {
+    ConvertedRows to = activated_->rows;
+    to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());
+    return linear_.apply_converted(pass.with(), in_.forms(slice), activated_->how, to, slice.rows());
+  }
   linear_.apply(pass.with(), in_.forms(slice), out_.row(slice.begin), out_.stride, slice.rows(), options_);
 }
 

@@ -11,8 +11,14 @@ namespace espalier {
 // Multiplies all rows of a batch with a layer.
 class MatmulStage final : public Stage {
  public:
-  MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options)
-      : linear_(linear), in_(in), out_(out), options_(options) {}
+  // The results go through an activation into the form that all readers want, instead of `out`.
+  struct Activated {
+    Activation how;
+    ConvertedRows rows;
+  };
+  MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options,
+              std::optional<Activated> activated)
+      : linear_(linear), in_(in), out_(out), options_(options), activated_(activated) {}
   void run(Pass& pass) override;
   bool by_rows() const override { return true; }
   Upcoming next;
@@ -23,6 +29,7 @@ class MatmulStage final : public Stage {
   InputPlaces in_;
   Place out_;
   Linear::Options options_;
+  std::optional<Activated> activated_;
 };
 
 // Into floats, or into the one form that all readers want.

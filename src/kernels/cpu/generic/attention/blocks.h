@@ -154,6 +154,7 @@ struct Blocks : TileSoftmax<kType, Arithmetic> {  // of one tile
         *here, t.kv.values, static_cast<std::size_t>(value_width) * element_bytes(kType),
         [&](Slot slot) { return value_offset(t.kv, head, slot); }, rows);
     this->end_rows();
+    this->gather_weights();
     if (this->few_queries()) find_keys_ahead();
     this->weigh_all();
   }

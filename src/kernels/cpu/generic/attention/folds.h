@@ -25,28 +25,34 @@ struct Folds {
   }
 
   void add(int queries, int padded, const float* weighted, const float* block_maximum, const float* block_sum) {
-    alignas(64) float old_factor[kTileQueries], new_factor[kTileQueries];
-    for (int i = 0; i < queries; i += 16) {
-      const Simd::F none = Simd::set1(-3.0e38f);  // in place of -inf, so that differences stay numbers
-      const Simd::F before = Simd::max(Simd::load(maximum + i), none),
-                    now = Simd::max(Simd::load(block_maximum + i), none);
-      const Simd::F top = Simd::max(before, now);
-      const Simd::F kept = exp2(Simd::sub(before, top)), added = exp2(Simd::sub(now, top));
-      Simd::store(old_factor + i, kept);
-      Simd::store(new_factor + i, added);
-      Simd::store(sum + i, Simd::fma(Simd::load(block_sum + i), added, Simd::mul(Simd::load(sum + i), kept)));
-      Simd::store(maximum + i, Simd::max(Simd::load(maximum + i), Simd::load(block_maximum + i)));
-    }
+    alignas(64) float kept[kTileQueries], added[kTileQueries];
+    for (int i = 0; i < queries; i += 16) join(i, block_maximum, kept, added);
+    add_sums(queries, block_sum, kept, added);
     for (int query = 0; query < queries; ++query) {
       if (block_maximum[query] == kNothing) continue;  // nothing visible: nothing changes
-      float* to = acc + query * padded;
-      const float* from = weighted + query * padded;
-      const Simd::F kept = Simd::set1(old_factor[query]), added = Simd::set1(new_factor[query]);
-      const bool first = old_factor[query] == 0.0f;
-      for (int d = 0; d < padded; d += 16)
-        Simd::store(to + d,
-                    Simd::fma(Simd::load(from + d), added, first ? Simd::zero() : Simd::mul(Simd::load(to + d), kept)));
+      for (int d = query * padded; d < (query + 1) * padded; d += 16)
+        add_part(acc + d, Simd::load(weighted + d), kept[query], added[query]);
     }
+  }
+  // The parts of add(), for whoever has a block's results piece by piece. Of 16 queries: what is there and what a block
+  // adds are multiplied with; the maximum is of both from now on.
+  void join(int first, const float* block_maximum, float* kept, float* added) {
+    const Simd::F none = Simd::set1(-3.0e38f);  // in place of -inf, so that differences stay numbers
+    const Simd::F of_block = Simd::load(block_maximum + first), so_far = Simd::load(maximum + first);
+    const Simd::F before = Simd::max(so_far, none), now = Simd::max(of_block, none), top = Simd::max(before, now);
+    Simd::store(kept + first, exp2(Simd::sub(before, top)));
+    Simd::store(added + first, exp2(Simd::sub(now, top)));
+    Simd::store(maximum + first, Simd::max(so_far, of_block));
+  }
+  void add_sums(int queries, const float* block_sum, const float* kept, const float* added) {
+    for (int i = 0; i < queries; i += 16)
+      Simd::store(sum + i, Simd::fma(Simd::load(block_sum + i), Simd::load(added + i),
+                                     Simd::mul(Simd::load(sum + i), Simd::load(kept + i))));
+  }
+  // Sixteen elements of a query that sees something of the block. What is there first is not read.
+  [[gnu::always_inline]] static void add_part(float* to, Simd::F weighted, float kept, float added) {
+    const Simd::F there = kept == 0.0f ? Simd::zero() : Simd::mul(Simd::load(to), Simd::set1(kept));
+    Simd::store(to, Simd::fma(weighted, Simd::set1(added), there));
   }
 
   template <class Task>
@@ -113,7 +119,8 @@ inline void merge(const AttentionMerge& m) {
   folds.end(m, m.value_dim);
 }
 
-// The blocks of a task, computed by `Of` (Blocks, LatentBlocks), as partials or folded.
+// The blocks of a task, computed by `Of` (Blocks, LatentBlocks), as partials or folded: compute(block) leaves a block's
+// results in weighted, maximum and sum; compute(block, folds), where there is one, folds them itself.
 template <class Of>
 void attend_with(const AttentionTask& t) {
   Of blocks(t);
@@ -136,8 +143,12 @@ void attend_with(const AttentionTask& t) {
   if (t.begin_in_state) folds.take(t, padded);
   const int end = t.span.block_end;
   for (int block = blocks.mask.next(t.span.block_begin, end); block < end; block = blocks.mask.next(block + 1, end)) {
-    blocks.compute(block);
-    folds.add(queries, padded, blocks.weighted, blocks.maximum, blocks.sum);
+    if constexpr (requires { blocks.compute(block, &folds); }) {
+      blocks.compute(block, &folds);
+    } else {
+      blocks.compute(block);
+      folds.add(queries, padded, blocks.weighted, blocks.maximum, blocks.sum);
+    }
   }
   folds.end(t, t.dims.value);
 }

@@ -147,6 +147,7 @@ struct LatentBlocks : TileSoftmax<kType, Arithmetic> {
     this->soften_all();
     if constexpr (has_scales(kType)) this->scale_weights(scales());
     this->end_rows();
+    this->gather_weights();
     if (this->few_queries() || Arithmetic::kTiles) find_rows_ahead();
     this->weigh_all();
   }

@@ -196,7 +196,10 @@ struct TileSoftmax {
       pairs.seen[pairs.count++] = static_cast<std::uint8_t>((first ? 1 : 0) | (second ? 2 : 0));
     }
     row_count = 2 * pairs.count;
-    for (int query = 0; query < queries; ++query) arithmetic.gather_weights(query, pairs);
+  }
+  // The weights of those pairs.
+  void gather_weights() {
+    for (int query = 0; mask.masked() && query < queries; ++query) arithmetic.gather_weights(query, pairs);
   }
 
   template <int kQ>
