@@ -2,6 +2,7 @@
 // loops; element-wise ones give the same bits however a row is split, and in place.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>

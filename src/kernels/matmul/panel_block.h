@@ -37,8 +37,7 @@ struct Spelled {
   Word codes[64];  // unsigned, zero point not taken off
 };
 
-// --- the parts of a panel block, column n at a time ---
-
+// Writes the parts of a panel block, one column at a time.
 class BlockWriter {
  public:
   BlockWriter(std::uint8_t* block, int column) : at_(block), n_(column) {}

@@ -272,7 +272,7 @@ TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
     errors.add(logits(*decoder, pool, prompt_of(g, c, features), 512), want);
     worst = std::max(worst, errors.rms() / g.json.value("logit_std", spread(want)));
   }
-  EXPECT_LE(worst, std::max(g.has_experts() ? 0.2 : 0.15, 1.3 * own));
+  EXPECT_LE(worst, std::max(g.has_experts() ? 0.2 : 0.15, 1.5 * own));
   std::printf("%-24s logits, default: root mean square %.1e of their spread\n", GetParam().c_str(), worst);
 }
 
