@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <memory>
 
 #include "image/picture.h"
 
@@ -20,7 +20,21 @@ struct ContentHash {
 
 // `preparation`: Processor::fingerprint().
 ContentHash content_hash(const Picture& picture, std::uint64_t preparation);
-// Of a film: its pictures in their order.
-ContentHash content_hash(std::span<const Picture> pictures, std::uint64_t preparation);
+
+// The same of a film, whose pictures come one after another.
+class ContentHasher {
+ public:
+  explicit ContentHasher(std::uint64_t preparation);
+  ~ContentHasher();
+  ContentHasher(const ContentHasher&) = delete;
+  ContentHasher& operator=(const ContentHasher&) = delete;
+
+  void add(const Picture& picture);
+  ContentHash value() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
 
 }  // namespace espalier::pictures

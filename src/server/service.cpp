@@ -11,6 +11,7 @@ namespace espalier::server {
 namespace {
 
 constexpr unsigned kDownloads = 8;  // threads that wait for other hosts
+constexpr std::chrono::milliseconds kLongPicture{500};  // a film that takes longer holds up no other picture
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -39,6 +40,7 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
+      pictures({"pictures", 1, static_cast<std::size_t>(options.max_side_tasks), true, kLongPicture}),
       downloads(media, media_memory, kDownloads, static_cast<std::size_t>(options.max_side_tasks)) {}
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
@@ -62,6 +64,7 @@ Service::~Service() {
   pool.stop();
   bulk.stop();
   downloads.stop();
+  pictures.stop();
   slow.stop();
   light.stop();
   heavy.stop();

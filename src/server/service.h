@@ -85,10 +85,10 @@ class Service {
   BatchRunner batches{*this};
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
   // lists of log-probabilities through `heavy`, so that formatting and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
-  // one large body after another, and `slow` does what may take seconds, so that short requests never wait behind
-  // either.
+  // one large body after another, `slow` does what may take seconds, and `pictures` makes pictures and films ready, so that
+  // short requests never wait behind any of them.
   CompletionNotifier light{"light"}, heavy{"heavy"}, storing{"storing"};
-  BackgroundPool pool, bulk, slow;
+  BackgroundPool pool, bulk, slow, pictures;
   MediaDownloads downloads;
 };
 

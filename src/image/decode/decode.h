@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -33,6 +34,12 @@ struct DecodeLimits {
   int frames = 1'024;                         // of an animation
   // Decoders stop here, between rows, or pieces of the file, or frames, as their library lets them.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
+  std::function<bool()> unwanted = {};  // or here: nobody waits for the picture any more
+
+  bool over() const {
+    return (until != std::chrono::steady_clock::time_point::max() && std::chrono::steady_clock::now() >= until) ||
+           (unwanted && unwanted());
+  }
 };
 
 // What was done for a picture, whether it came to an end or not.

@@ -162,8 +162,11 @@ TEST(ContentHash, DiffersForPixelsSizesAndPreparation) {
   EXPECT_FALSE(hash == content_hash(wide, 8));
   wide.rgb[5] ^= 1;
   EXPECT_FALSE(hash == content_hash(wide, 7));
-  std::vector<Picture> film = {wide, wide};
-  EXPECT_FALSE(content_hash(film, 7) == content_hash(wide, 7));
+  ContentHasher film(7);
+  film.add(wide);
+  EXPECT_EQ(film.value(), content_hash(wide, 7));
+  film.add(wide);
+  EXPECT_FALSE(film.value() == content_hash(wide, 7));
 }
 
 }  // namespace

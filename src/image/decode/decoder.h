@@ -32,10 +32,7 @@ class DecodeRun {
     work_.pixels += pixels;
     return !late();
   }
-  bool late() const {
-    return limits_.until != std::chrono::steady_clock::time_point::max() &&
-           std::chrono::steady_clock::now() >= limits_.until;
-  }
+  bool late() const { return limits_.over(); }
 
  private:
   std::span<const std::byte> file_;

@@ -7,41 +7,48 @@ namespace espalier::pictures {
 
 namespace {
 
-Result<Picture> fit_picture(const GridPlan& plan, const Picture& picture, int frames) {
-  FittedSize size{picture.size(), picture.size()};
+// `frames`: those that share the family's budget of pixels.
+Result<FittedSize> fit_size(const GridPlan& plan, Size picture, int frames) {
+  FittedSize size{picture, picture};
   if (plan.common.resize) {
-    ESP_TRY(size, plan.fit(picture.size(), frames));
+    ESP_TRY(size, plan.fit(picture, frames));
   }
   int step = plan.form.side * plan.merge;
-  if (size.whole.height % step != 0 || size.whole.width % step != 0) return impossible_size(picture.size());
-  Picture content = resize(picture, size.content, plan.common.filter);
-  return size.content == size.whole ? std::move(content) : frame(content, 0, 0, size.whole);
+  if (size.whole.height % step != 0 || size.whole.width % step != 0) return impossible_size(picture);
+  return size;
 }
 
-Result<PixelBlock> make_block(const GridPlan& plan, std::span<const Picture> pictures, int frames) {
-  std::vector<Picture> fitted_pictures;
-  for (const Picture& picture : pictures) {
-    if (picture.size() != pictures[0].size()) return bad_request("the frames of a film must all have one size");
-    ESP_TRY(Picture fitted_picture, fit_picture(plan, picture, frames));
-    fitted_pictures.push_back(std::move(fitted_picture));
-  }
+// A block of `count` pictures, without its values.
+Result<PixelBlock> plan_block(const GridPlan& plan, Size picture, int count, int frames) {
+  ESP_TRY(const FittedSize size, fit_size(plan, picture, frames));
   PixelBlock block;
-  ByteTable table(plan.common);
-  auto count = static_cast<int>(pictures.size());
-  Size size = fitted_pictures[0].size();
-  block.original = pictures[0].size();
-  block.resized = size;
-  block.grid = {(count + plan.together - 1) / plan.together, size.height / plan.form.side, size.width / plan.form.side};
-  for (int first = 0; first < count; first += plan.together) {
-    std::vector<const Picture*> group;
-    for (int i = first; i < first + plan.together; ++i)
-      group.push_back(&fitted_pictures[static_cast<std::size_t>(std::min(i, count - 1))]);
-    append_patches(group, table, plan.form, block.values);
-  }
+  block.original = picture;
+  block.resized = size.whole;
+  block.grid = {(count + plan.together - 1) / plan.together, size.whole.height / plan.form.side,
+                size.whole.width / plan.form.side};
   std::int64_t patches = static_cast<std::int64_t>(block.grid.time) * block.grid.height * block.grid.width;
-  block.shape = {patches, static_cast<std::int64_t>(block.values.size()) / patches};
+  block.shape = {patches, std::int64_t{3} * plan.together * plan.form.side * plan.form.side};
   if (plan.square_rows) block.shape = {patches, 3, plan.form.side, plan.form.side};
   return block;
+}
+
+// The last picture stands in its patches for those that are missing there.
+Result<> fill_block(const GridPlan& plan, PixelBlock& block, int count, int frames, const NextFrame& next) {
+  ESP_TRY(const FittedSize size, fit_size(plan, block.original, frames));
+  const ByteTable table(plan.common);
+  std::vector<Picture> group;
+  for (int i = 0; i < count; ++i) {
+    ESP_TRY(const Picture picture, next());
+    Picture content = resize(picture, size.content, plan.common.filter);
+    group.push_back(size.content == size.whole ? std::move(content) : frame(content, 0, 0, size.whole));
+    const auto together = static_cast<std::size_t>(plan.together);
+    if (group.size() < together && i + 1 < count) continue;
+    std::vector<const Picture*> pictures(together, &group.back());
+    for (std::size_t k = 0; k < group.size(); ++k) pictures[k] = &group[k];
+    append_patches(pictures, table, plan.form, block.values);
+    group.clear();
+  }
+  return success();
 }
 
 }  // namespace
@@ -69,7 +76,10 @@ int GridProcessor::tokens_of(const PixelBlock& block) const {
 }
 
 Result<PixelBlock> GridProcessor::process(const Picture& picture) const {
-  return make_block(plan_, std::span(&picture, 1), plan_.together);
+  ESP_TRY(PixelBlock block, plan_block(plan_, picture.size(), 1, plan_.together));
+  block.values.reserve(static_cast<std::size_t>(block.value_count()));
+  ESP_CHECK(fill_block(plan_, block, 1, plan_.together, [&]() -> Result<Picture> { return picture; }));
+  return block;
 }
 
 Placeholders GridProcessor::placeholders(const PixelBlock& block) const {
@@ -83,13 +93,16 @@ Result<std::vector<int>> GridProcessor::choose_frames(int frames, double per_sec
   return films_->choose(frames, per_second);
 }
 
-Result<PixelBlock> GridProcessor::process_film(std::span<const Picture> pictures, const FilmTimes& times) const {
-  if (!films_) return Processor::process_film(pictures, times);
-  if (pictures.empty()) return bad_request("a film needs at least one frame");
-  ESP_TRY(PixelBlock block, make_block(films_->grid, pictures, static_cast<int>(pictures.size())));
+Result<PixelBlock> GridProcessor::plan_film(Size frame, int frames, const FilmTimes& times) const {
+  if (!films_) return Processor::plan_film(frame, frames, times);
+  ESP_TRY(PixelBlock block, plan_block(films_->grid, frame, frames, frames));
   block.film_part = films_->part;
   block.seconds = films_->grid.together / times.per_second;
   return block;
+}
+
+Result<> GridProcessor::append_frames(PixelBlock& block, int frames, const NextFrame& next) const {
+  return fill_block(films_->grid, block, frames, frames, next);
 }
 
 Result<Placeholders> GridProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {

@@ -56,10 +56,11 @@ class GridProcessor : public Processor {
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const override;
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes& times) const override;
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
 
  protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override;
   int tokens_of(const PixelBlock& block) const;
   // Of one step of time of a film.
   int tokens_of_step(const PixelBlock& block) const { return tokens_of(block) / block.grid.time; }

@@ -51,6 +51,12 @@ Error no_films() {
 
 }  // namespace
 
+std::int64_t PixelBlock::value_count() const {
+  std::int64_t count = 1;
+  for (const std::int64_t side : shape) count *= side;
+  return count;
+}
+
 void Placeholders::add(std::string_view text) {
   if (!pieces.empty() && pieces.back().image_tokens == 0) {
     pieces.back().text += text;
@@ -87,8 +93,29 @@ Result<std::vector<int>> Processor::choose_frames(int, double) const {
   return no_films();
 }
 
-Result<PixelBlock> Processor::process_film(std::span<const Picture>, const FilmTimes&) const {
+Result<PixelBlock> Processor::plan_film(Size, int, const FilmTimes&) const {
   return no_films();
+}
+
+Result<> Processor::append_frames(PixelBlock&, int, const NextFrame&) const {
+  return no_films();
+}
+
+Result<> Processor::fill_film(PixelBlock& block, int frames, const NextFrame& next) const {
+  block.values.reserve(static_cast<std::size_t>(block.value_count()));
+  return append_frames(block, frames, [&]() -> Result<Picture> {
+    ESP_TRY(Picture picture, next());
+    if (picture.size() != block.original) return bad_request("the frames of a film must all have one size");
+    return picture;
+  });
+}
+
+Result<PixelBlock> Processor::process_film(std::span<const Picture> pictures, const FilmTimes& times) const {
+  if (pictures.empty()) return bad_request("a film needs at least one frame");
+  const auto frames = static_cast<int>(pictures.size());
+  ESP_TRY(PixelBlock block, plan_film(pictures[0].size(), frames, times));
+  ESP_CHECK(fill_film(block, frames, [next = pictures.begin()]() mutable -> Result<Picture> { return *next++; }));
+  return block;
 }
 
 Result<Placeholders> Processor::film_placeholders(const PixelBlock&, const FilmTimes&) const {

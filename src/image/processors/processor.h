@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,8 @@ struct PixelBlock {
   int rows = 0, columns = 0;        // of tiles
   int film_part = 0;                // of grid.time, that the tower is given at once; 0: all
   double seconds = 0;               // of a film, that a step of grid.time takes
+
+  std::int64_t value_count() const;  // by the shape, whether they are there or not
 };
 
 // A stretch of what stands for a picture in the text: characters (special tokens, line breaks), or image tokens.
@@ -85,6 +88,9 @@ struct FilmTimes {
   bool told = true;        // false: nobody says, so 24 per second are assumed
 };
 
+// A film's frames one after another. Each is decoded when it is asked for, so that one at a time is in memory.
+using NextFrame = std::function<Result<Picture>()>;
+
 // Makes pictures and films ready for one model.
 class Processor {
  public:
@@ -93,11 +99,15 @@ class Processor {
   virtual Result<PixelBlock> process(const Picture& picture) const = 0;
   virtual Placeholders placeholders(const PixelBlock& block) const = 0;
 
-  // Films: which of `frames` pictures, shown `per_second`, are taken; what the tower gets of those taken; and the text
-  // that stands for them. unsupported: the family takes none.
+  // Films: which of `frames` pictures, shown `per_second`, are taken; what the tower gets of those taken, all of one size,
+  // but for its values; and the text that stands for them, which needs no values. unsupported: the family takes none.
   virtual Result<std::vector<int>> choose_frames(int frames, double per_second) const;
-  virtual Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const;
+  virtual Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes& times) const;
   virtual Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const;
+  // The values of a planned block, out of so many frames. Fails: as `next` does; bad_request: frames of different sizes.
+  Result<> fill_film(PixelBlock& block, int frames, const NextFrame& next) const;
+  // Both for frames that are there.
+  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const;
 
   // The text of the token that a prompt carries once for a picture, and of the one that features replace.
   const std::string& placeholder() const { return placeholder_; }
@@ -111,6 +121,9 @@ class Processor {
   std::uint64_t fingerprint() const { return fingerprint_; }  // of everything that process() depends on
 
  protected:
+  // Of a block that plan_film() made; the frames have its original size.
+  virtual Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const;
+
   std::string placeholder_, image_token_, film_placeholder_, film_token_;
   std::string before_, behind_;
 

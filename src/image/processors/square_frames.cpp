@@ -9,21 +9,28 @@ SquareFrames::SquareFrames(Settings& films, Size otherwise)
       table_(common_),
       size_(films.size("size", {otherwise.height, otherwise.width, {}, {}, {}, {}}, true)) {}
 
-Result<PixelBlock> SquareFrames::block_of(std::span<const Picture> pictures) const {
-  if (pictures.empty()) return bad_request("a film needs at least one frame");
-  Size size = pictures[0].size();
+Result<PixelBlock> SquareFrames::plan(Size frame, int frames) const {
+  Size size = frame;
   if (common_.resize) {
-    ESP_TRY(size, size_by_rule(size, size_));
+    ESP_TRY(size, size_by_rule(frame, size_));
   }
-  std::vector<Picture> frames;
-  for (const Picture& picture : pictures) {
-    if (picture.size() != pictures[0].size()) return bad_request("the frames of a film must all have one size");
-    frames.push_back(resize(picture, size, common_.filter));
+  return frame_block(frame, size, frames);
+}
+
+Result<> SquareFrames::append(PixelBlock& block, int frames, const NextFrame& next) const {
+  for (int i = 0; i < frames; ++i) {
+    ESP_TRY(const Picture picture, next());
+    append_planes(resize(picture, block.resized, common_.filter), table_, block.values);
   }
-  PixelBlock block = tile_block(frames, table_);
-  block.original = pictures[0].size();
-  block.resized = size;
-  block.grid.time = block.tiles;
+  return success();
+}
+
+PixelBlock frame_block(Size original, Size resized, int frames) {
+  PixelBlock block;
+  block.original = original;
+  block.resized = resized;
+  block.tiles = block.grid.time = frames;
+  block.shape = {frames, 3, resized.height, resized.width};
   return block;
 }
 

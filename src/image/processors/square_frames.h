@@ -1,9 +1,7 @@
 // square_frames.h: films for towers that take pictures of one size: each frame is brought to that size and is a tile by itself.
 //
-// Threads: const calls from any thread. Fails: bad_request: no frames, or frames of different sizes.
+// Threads: const calls from any thread. Fails: bad_request: a size that cannot be brought to the tower's.
 #pragma once
-
-#include <span>
 
 #include "image/processors/pixels.h"
 #include "image/processors/processor.h"
@@ -16,12 +14,16 @@ class SquareFrames {
  public:
   SquareFrames() = default;
   SquareFrames(Settings& films, Size otherwise);
-  Result<PixelBlock> block_of(std::span<const Picture> pictures) const;
+  Result<PixelBlock> plan(Size frame, int frames) const;
+  Result<> append(PixelBlock& block, int frames, const NextFrame& next) const;
 
  private:
   CommonSettings common_;
   ByteTable table_;
   SizeRule size_;
 };
+
+// Frames as tiles of one size, without their values.
+PixelBlock frame_block(Size original, Size resized, int frames);
 
 }  // namespace espalier::pictures

@@ -159,7 +159,7 @@ class FilmReader {
   // In rising order; the last one once more is the same.
   Result<pictures::Picture> picture(int wanted) {
     while (at_ < wanted) {
-      if (std::chrono::steady_clock::now() > limits_.until) return broken_film(source_, "takes too long to decode");
+      if (limits_.over()) return broken_film(source_, "takes too long to decode");
       ESP_TRY(const bool more, decode_next());
       if (!more) break;  // fewer than its packets promised: the last one stands for the others
     }
@@ -211,7 +211,7 @@ class FilmReader {
     while (av_.read_packet(format_, packet_) >= 0) {
       if (packet_->stream_index == stream_) ++frames_;
       av_.unref_packet(packet_);
-      if (std::chrono::steady_clock::now() > limits_.until) return broken_film(source_, "takes too long to read");
+      if (limits_.over()) return broken_film(source_, "takes too long to read");
     }
     if (frames_ == 0) return broken_film(source_, "has no frames");
     if (av_.seek(format_, stream_, 0, AVSEEK_FLAG_BACKWARD) < 0) return broken_film(source_, "cannot be read twice");

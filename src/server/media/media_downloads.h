@@ -1,4 +1,4 @@
-// media_downloads.h: remote pictures are fetched before their call goes to the slow pool, so that a host which takes its
+// media_downloads.h: remote pictures are fetched before their call goes to the pool of pictures, so that a host which takes its
 // time holds up nobody but those who asked it.
 //
 // A few threads fetch. One host has at most half of them at a time; what is more waits in a line of its own, while files of

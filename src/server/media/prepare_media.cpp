@@ -12,21 +12,24 @@
 #include "base/base64.h"
 #include "base/fingerprint.h"
 #include "base/json/json_fields.h"
+#include "base/threads/yield_to_model.h"
 #include "image/decode/decode.h"
 #include "server/files/file_store.h"
 #include "server/media/media_downloads.h"
 #include "server/media/media_film.h"
 #include "server/media/media_reader.h"
+#include "server/prompt/prompt.h"
 #include "server/service.h"
 
 namespace espalier::server {
 namespace {
 
-constexpr std::chrono::seconds kDecodeTime{10};
+constexpr std::chrono::seconds kPictureTime{10}, kFilmTime{60};
 
-pictures::DecodeLimits decode_limits() {
+pictures::DecodeLimits decode_limits(const MediaWork& work, std::chrono::seconds time) {
   pictures::DecodeLimits limits;
-  limits.until = std::chrono::steady_clock::now() + kDecodeTime;
+  limits.until = std::chrono::steady_clock::now() + time;
+  limits.unwanted = work.unwanted;
   return limits;
 }
 
@@ -34,7 +37,9 @@ pictures::DecodeLimits decode_limits() {
 Error told_as_invalid(const Error& error, const MediaSource& source) {
   if (error.kind == Error::Kind::busy || error.kind == Error::Kind::out_of_memory) return error;
   if (error.code == "invalid_image") return error;
-  return invalid_image(fmt::format("{}: {}", source.place, error.message), source.place);
+  Error told = invalid_image(fmt::format("{}: {}", source.place, error.message), source.place);
+  if (error.code == "context_length_exceeded") told.code = error.code;
+  return told;
 }
 
 Result<std::vector<std::string>> fetched(const MediaWork& work, const MediaSource& source,
@@ -57,39 +62,6 @@ std::span<const std::byte> bytes_of(const std::string& file) {
   return std::as_bytes(std::span(file));
 }
 
-Result<PreparedMedium> prepare_picture(const MediaWork& work, const std::string& file) {
-  ESP_TRY(const pictures::Picture picture, pictures::decode_picture(bytes_of(file), decode_limits()));
-  PreparedMedium made;
-  ESP_TRY(made.block, work.reader.processor().process(picture));
-  made.places = work.reader.processor().placeholders(made.block);
-  made.content = pictures::content_hash(picture, work.reader.processor().fingerprint());
-  return made;
-}
-
-Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& source, std::vector<std::string> files,
-                                    bool is_list) {
-  const pictures::Processor& processor = work.reader.processor();
-  ESP_TRY(Film film, is_list ? film_of_files(files, source, decode_limits())
-                             : film_of_file(files.front(), source, decode_limits()));
-  ESP_TRY(const ChosenFrames chosen, choose_frames(processor, film, source));
-  PreparedMedium made;
-  made.film = true;
-  std::vector<pictures::Picture> frames;
-  for (const int frame : chosen.frames) {
-    ESP_TRY(pictures::Picture picture, film.picture(frame));
-    frames.push_back(std::move(picture));
-  }
-  ESP_TRY(made.block, processor.process_film(frames, chosen.times));
-  ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
-  // The same frames as pictures, or at another pace, are something else for the model.
-  Fingerprint preparation;
-  preparation.add(std::string_view("film"));
-  preparation.add_number(processor.fingerprint());
-  preparation.add_number(std::bit_cast<std::uint64_t>(made.block.seconds));
-  made.content = pictures::content_hash(frames, preparation.value());
-  return made;
-}
-
 // What the cache holds gives way to what a request needs now.
 Result<Budget::Charge> charge_for(const MediaWork& work, std::int64_t bytes) {
   constexpr const char* kTooMany = "too many pictures are in memory at once; try again later";
@@ -97,6 +69,88 @@ Result<Budget::Charge> charge_for(const MediaWork& work, std::int64_t bytes) {
   if (charge.ok()) return charge;
   work.reader.cache().clear();
   return work.memory->charge(bytes, kTooMany);
+}
+
+// Whether the context can hold what stands for it.
+Result<> check_room(const MediaWork& work, const pictures::Placeholders& places, std::string_view what) {
+  const std::int64_t tokens = places.image_tokens();
+  if (tokens <= work.most_tokens) return success();
+  return bad_request(fmt::format("the {} takes {} tokens, but the context leaves room for {} at most", what, tokens,
+                                 work.most_tokens),
+                     {}, "context_length_exceeded");
+}
+
+Result<PreparedMedium> prepare_picture(const MediaWork& work, const std::string& file) {
+  ESP_TRY(const pictures::Picture picture,
+          pictures::decode_picture(bytes_of(file), decode_limits(work, kPictureTime)));
+  PreparedMedium made;
+  ESP_TRY(made.block, work.reader.processor().process(picture));
+  made.places = work.reader.processor().placeholders(made.block);
+  ESP_CHECK(check_room(work, made.places, "picture"));
+  ESP_TRY(made.charge, charge_for(work, made.bytes()));
+  made.content = pictures::content_hash(picture, work.reader.processor().fingerprint());
+  return made;
+}
+
+// The same frames as pictures, or at another pace, are something else for the model.
+std::uint64_t film_preparation(const pictures::Processor& processor, double seconds_of_step) {
+  Fingerprint preparation;
+  preparation.add(std::string_view("film"));
+  preparation.add_number(processor.fingerprint());
+  preparation.add_number(std::bit_cast<std::uint64_t>(seconds_of_step));
+  return preparation.value();
+}
+
+// The chosen frames in their order; the first one is there already. Each is added to the hash.
+class FrameReader {
+ public:
+  FrameReader(const Film& film, std::span<const int> frames, pictures::Picture first,
+              const pictures::DecodeLimits& limits, pictures::ContentHasher& hasher)
+      : film_(film), frames_(frames), first_(std::move(first)), limits_(limits), hasher_(hasher) {}
+
+  Result<pictures::Picture> next() {
+    const std::size_t at = at_++;
+    check_long_work(std::chrono::steady_clock::now());
+    if (limits_.over())
+      return Error{Error::Kind::timeout, "the film takes too long to make ready: send fewer frames", {}, {}};
+    pictures::Picture picture = std::move(first_);
+    if (at > 0) {
+      ESP_TRY(picture, film_.picture(frames_[at]));
+    }
+    hasher_.add(picture);
+    return picture;
+  }
+
+ private:
+  const Film& film_;
+  const std::span<const int> frames_;
+  pictures::Picture first_;
+  const pictures::DecodeLimits& limits_;
+  pictures::ContentHasher& hasher_;
+  std::size_t at_ = 0;
+};
+
+// What does not fit is refused before more than one frame is decoded.
+Result<PreparedMedium> prepare_film(const MediaWork& work, const MediaSource& source, std::vector<std::string> files,
+                                    bool is_list) {
+  const pictures::Processor& processor = work.reader.processor();
+  const pictures::DecodeLimits limits = decode_limits(work, kFilmTime);
+  ESP_TRY(const Film film,
+          is_list ? film_of_files(std::move(files), source, limits) : film_of_file(files.front(), source, limits));
+  ESP_TRY(const ChosenFrames chosen, choose_frames(processor, film, source));
+  ESP_TRY(pictures::Picture first, film.picture(chosen.frames.front()));
+  const auto frames = static_cast<int>(chosen.frames.size());
+  PreparedMedium made;
+  made.film = true;
+  ESP_TRY(made.block, processor.plan_film(first.size(), frames, chosen.times));
+  ESP_TRY(made.places, processor.film_placeholders(made.block, chosen.times));
+  ESP_CHECK(check_room(work, made.places, "film"));
+  ESP_TRY(made.charge, charge_for(work, made.block.value_count() * static_cast<std::int64_t>(sizeof(float))));
+  pictures::ContentHasher hasher(film_preparation(processor, made.block.seconds));
+  FrameReader reader(film, chosen.frames, std::move(first), limits, hasher);
+  ESP_CHECK(processor.fill_film(made.block, frames, [&] { return reader.next(); }));
+  made.content = hasher.value();
+  return made;
 }
 
 }  // namespace
@@ -171,7 +225,6 @@ Result<Prepared> prepare_medium(const MediaWork& work, const MediaSource& source
   }
   auto made = prepare_files(work, source, files);
   if (!made.ok()) return told_as_invalid(made.error(), source);
-  ESP_TRY(made->charge, charge_for(work, made->bytes()));
   made->memory = work.memory;
   Prepared prepared = std::make_shared<const PreparedMedium>(std::move(made).value());
   work.reader.cache().keep(key, prepared);
@@ -238,7 +291,7 @@ Result<std::string> uploaded_file(const Call& call, const MediaSource& source) {
 
 MediaWork work_of(const Call& call) {
   return {*call.model->media, call.service.media, call.service.media_memory, call.fetched.get(),
-          [&call](const MediaSource& source) { return uploaded_file(call, source); }};
+          [&call](const MediaSource& source) { return uploaded_file(call, source); }, call.unwanted};
 }
 
 }  // namespace
@@ -264,11 +317,13 @@ Result<std::vector<Prepared>> prepare_media(const Call& call, std::span<const Me
   const MediaReader& reader = *call.model->media;
   const bool slow = !std::ranges::all_of(sources, [&](const MediaSource& source) { return is_known(reader, source); });
   if (std::vector<MediaAddress> wanted = addresses_elsewhere(call, sources); !wanted.empty())
-    return call.run_again_with(std::move(wanted));
-  if (slow && !call.may_be_slow) return call.run_again_slowly();
-  const MediaWork work = work_of(call);
+    return call.run_again_for_pictures(std::move(wanted));
+  if (slow && !call.may_be_slow) return call.run_again_for_pictures();
+  MediaWork work = work_of(call);
+  work.most_tokens = prompt_room(*call.model);
   for (const MediaSource& source : sources) {
     ESP_TRY(Prepared one, prepare_medium(work, source));
+    work.most_tokens -= one->places.image_tokens();
     all.push_back(std::move(one));
   }
   return all;

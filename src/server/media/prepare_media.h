@@ -1,15 +1,16 @@
 // prepare_media.h: the pictures and films of a request: fetched, decoded and made ready for its model.
 //
-// What is not known from before takes a while, so the route is run again in the slow pool (Call::run_again_slowly), and
-// before that once what other hosts have is fetched (Call::run_again_with).
+// What is not known from before takes a while, so the route is run again in the pool of pictures, once what other hosts
+// have is fetched (Call::run_again_for_pictures).
 // Films: frames of an animated GIF or WebP, of a list, of a folder, or of a file that libav reads (media_film.h); the
 // family chooses which of them are looked at.
-// Threads: any; the slow pool for the work.
-// Fails:   bad_request of code invalid_image naming the field; unsupported_parameter for a model without pictures; busy
-//          when too much of it is in memory.
+// Threads: any; the pool of pictures for the work.
+// Fails:   bad_request of code invalid_image naming the field; context_length_exceeded for what does not fit, of a film once
+//          its first frame is decoded; unsupported_parameter for a model without pictures; busy when too much of it is in memory.
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct MediaWork {
   const std::shared_ptr<Budget>& memory;
   const FetchedMedia* fetched = nullptr;
   std::function<Result<std::string>(const MediaSource&)> uploaded = {};
+  std::function<bool()> unwanted = {};  // nobody waits for it any more: it ends soon, with an Error that nobody reads
+  std::int64_t most_tokens = std::numeric_limits<std::int64_t>::max();  // that may stand for it in the prompt
 };
 
 MediaKey media_key(const MediaSource& source, const MediaReader& reader);

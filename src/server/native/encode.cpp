@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "net/http/error_body.h"
-#include "server/delivery/json_writer.h"
 #include "server/pooling/text_input.h"
+#include "server/pooling/vectors.h"
 
 namespace espalier::server {
 namespace {
@@ -56,16 +57,8 @@ struct EncodeReply {
       return;
     }
     shape(body, info, width, text.pooled);
-    const auto one = static_cast<std::size_t>(std::max(1, text.pooled.width));
-    const bool several = text.pooled.values.size() > one;
     json.key("embedding");
-    if (several) json.open('[');
-    for (std::size_t at = 0; at + one <= text.pooled.values.size(); at += one) {
-      json.open('[');
-      for (std::size_t i = at; i < at + one; ++i) json.value(text.pooled.values[i]);
-      json.close(']');
-    }
-    if (several) json.close(']');
+    write_vectors(json, text.pooled, false, std::cmp_greater(text.pooled.values.size(), std::max(1, text.pooled.width)));
     json.key("meta_info").open('{').field("id", text.id).field("prompt_tokens", text.tokens);
     json.field("completion_tokens", 0).field("cached_tokens", text.usage.cached_tokens);
     json.key("finish_reason").open('{').field("type", "length").field("length", 0).close('}');

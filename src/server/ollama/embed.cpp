@@ -1,19 +1,13 @@
 #include "server/ollama/embed.h"
 
-#include "server/delivery/json_writer.h"
 #include "server/ollama/ollama_body.h"
 #include "server/pooling/text_input.h"
+#include "server/pooling/vectors.h"
 
 namespace espalier::server {
 namespace {
 
 using OllamaTime = std::chrono::steady_clock::time_point;
-
-void write_vector(JsonWriter& json, std::span<const float> values) {
-  json.open('[');
-  for (const float value : values) json.value(value);
-  json.close(']');
-}
 
 // The body's common fields; the model is named as Ollama's clients do.
 Result<PooledBody> read_embed_body(const Call& call) {
@@ -55,7 +49,7 @@ Result<> ollama_embed(Call& call, net::HttpRequest& http, net::Responder& respon
     json.open('{').field("model", name).key("embeddings").open('[');
     for (PooledText& text : texts) {
       shape(body, info, width, text.pooled);
-      write_vector(json, text.pooled.values);
+      write_numbers(json, text.pooled.values);
     }
     json.close(']').field("total_duration", nanoseconds(since)).field("load_duration", 0);
     json.field("prompt_eval_count", prompt_tokens(texts)).close('}');
@@ -81,7 +75,7 @@ Result<> ollama_embeddings(Call& call, net::HttpRequest& http, net::Responder& r
     JsonWriter json(out);
     shape(body, info, width, texts.front().pooled);
     json.open('{').key("embedding");
-    write_vector(json, texts.front().pooled.values);
+    write_numbers(json, texts.front().pooled.values);
     json.close('}');
     return out;
   };

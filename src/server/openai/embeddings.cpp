@@ -53,24 +53,32 @@ std::string label_of(const PooledInfo& info, std::size_t label) {
   return label < info.labels.size() ? info.labels[label] : fmt::format("LABEL_{}", label);
 }
 
+// Writes a text's vector, or vectors, as the body asks.
+std::function<void(JsonWriter&, PooledText&)> vectors_into(const char* key, const PooledBody& body,
+                                                           const PooledInfo& info, int width) {
+  return [=](JsonWriter& json, PooledText& text) {
+    shape(body, info, width, text.pooled);
+    json.key(key);
+    write_vectors(json, text.pooled, body.base64, body.each || info.pooling == "none");
+  };
+}
+
+PooledWork list_work(std::vector<PooledText> texts, PooledListReply reply) {
+  PooledWork work{.texts = std::move(texts), .each_alone = true};
+  work.write = [reply = std::move(reply)](std::vector<PooledText>& done) { return reply.write(done); };
+  return work;
+}
+
 }  // namespace
 
 Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_embeddings(call));
   ESP_TRY(const PooledBody body, read_body_of_texts(call));
   ESP_TRY(const int width, body.width(*info));
-  PooledWork work;
-  ESP_TRY(work.texts, texts_of(call, body, PairsIn::none));
-  work.each_alone = true;
-  const bool several = info->pooling == "none";
+  ESP_TRY(auto texts, texts_of(call, body, PairsIn::none));
   PooledListReply reply{.model = call.model->name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
-  reply.fill = [body, info = *info, width, several](JsonWriter& json, PooledText& text) {
-    shape(body, info, width, text.pooled);
-    json.key("embedding");
-    write_vectors(json, text.pooled, body.base64, several);
-  };
-  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
-  begin_pooled(call, http, responder, std::move(work));
+  reply.fill = vectors_into("embedding", body, *info, width);
+  begin_pooled(call, http, responder, list_work(std::move(texts), std::move(reply)));
   return success();
 }
 
@@ -79,30 +87,20 @@ Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) 
   ESP_TRY(PooledBody body, read_body_of_texts(call));
   ESP_CHECK(read_task(call, body));
   ESP_TRY(const int width, body.width(*info));
-  PooledWork work;
-  ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
-  work.each_alone = true;
-  const bool several = body.each || info->pooling == "none";
+  ESP_TRY(auto texts, texts_of(call, body, PairsIn::lists));
   PooledListReply reply{.model = call.model->name(),
                         .id = "pool-" + request_id(call.http, body.rid, 0, 1),
                         .element = "pooling",
                         .empty_field = "data"};
-  reply.fill = [body, info = *info, width, several](JsonWriter& json, PooledText& text) {
-    shape(body, info, width, text.pooled);
-    json.key("data");
-    write_vectors(json, text.pooled, body.base64, several);
-  };
-  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
-  begin_pooled(call, http, responder, std::move(work));
+  reply.fill = vectors_into("data", body, *info, width);
+  begin_pooled(call, http, responder, list_work(std::move(texts), std::move(reply)));
   return success();
 }
 
 Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_scores(call));
   ESP_TRY(const PooledBody body, read_body_of_texts(call));
-  PooledWork work;
-  ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
-  work.each_alone = true;
+  ESP_TRY(auto texts, texts_of(call, body, PairsIn::lists));
   PooledListReply reply{.model = call.model->name(),
                         .id = "classify-" + request_id(call.http, body.rid, 0, 1),
                         .element = "classification",
@@ -115,8 +113,7 @@ Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder)
     for (const double probability : probabilities) json.value(probability);
     json.close(']').field("num_classes", probabilities.size());
   };
-  work.write = [reply](std::vector<PooledText>& texts) { return reply.write(texts); };
-  begin_pooled(call, http, responder, std::move(work));
+  begin_pooled(call, http, responder, list_work(std::move(texts), std::move(reply)));
   return success();
 }
 

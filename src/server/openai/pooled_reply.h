@@ -23,9 +23,5 @@ struct PooledListReply {
 
 // "usage": {"prompt_tokens", "total_tokens", ...}
 void write_usage(JsonWriter& json, const std::vector<PooledText>& texts);
-// A list of numbers.
-void write_numbers(JsonWriter& json, std::span<const float> values);
-// The same, or base64; of several vectors a list of them.
-void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list);
 
 }  // namespace espalier::server

@@ -12,20 +12,20 @@
 namespace espalier::server {
 namespace {
 
-// Strings, or objects with their text, which are given back as they are.
-Result<std::string> document_text(const Json& value, const std::string& place) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object()) return get_string(value, {"text", place});
-  return bad_request(fmt::format("{} must be a string or an object with text", place), place);
-}
-
-Result<std::vector<std::string>> read_documents(const Json& list, const char* name) {
+// Strings, or objects, which are given back as they are.
+Result<std::vector<ShownText>> read_documents(const Json& list, const char* name) {
   if (!list.is_array()) return bad_request(fmt::format("{} must be a list", name), name);
-  std::vector<std::string> documents;
+  std::vector<ShownText> documents;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    ESP_TRY(documents.emplace_back(), document_text(list[i], fmt::format("{}[{}]", name, i)));
+    ESP_TRY(documents.emplace_back(), read_scored(list[i], fmt::format("{}[{}]", name, i)));
   }
   return documents;
+}
+
+Result<ShownText> read_query(const Call& call) {
+  const Json* query = find_field(call.body, "query");
+  if (query == nullptr) return bad_request("query is missing; send a text", "query");
+  return read_scored(*query, "query");
 }
 
 // How the answer is to look.
@@ -96,7 +96,7 @@ Result<> rerank(Call& call, net::HttpRequest& http, net::Responder& responder) {
   const Json* documents = find_field(call.body, name);
   if (documents == nullptr) return bad_request("documents is missing; send a list of texts", "documents");
   ScoredTexts asked{.queries = {}, .documents = {}, .query_place = "query", .document_place = name};
-  ESP_TRY(asked.queries.emplace_back(), get_string(call.body, {"query", ""}));
+  ESP_TRY(asked.queries.emplace_back(), read_query(call));
   ESP_TRY(asked.documents, read_documents(*documents, name));
   ESP_TRY(const auto most, find_integer(call.body, "top_n", {1, 1 << 30}));
   ESP_TRY(const auto told, find_boolean(call.body, reply.is_tei ? "return_text" : "return_documents"));

@@ -14,15 +14,23 @@
 namespace espalier::server {
 namespace {
 
-// A string, or a list of them; the first of the names that is there.
-Result<std::vector<std::string>> read_side(const Call& call, std::initializer_list<const char*> names,
+// A text, or a list of them; the first of the names that is there.
+Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list<const char*> names,
                                            ScoredTexts& asked, bool is_query) {
   for (const char* const name : names) {
     const Json* value = find_field(call.body, name);
     if (value == nullptr) continue;
     (is_query ? asked.query_place : asked.document_place) = name;
     if (!is_query) asked.is_list = value->is_array();
-    return as_strings(*value, name);
+    std::vector<ShownText> side;
+    if (!value->is_array()) {
+      ESP_TRY(side.emplace_back(), read_scored(*value, name));
+    } else {
+      for (std::size_t i = 0; i < value->size(); ++i) {
+        ESP_TRY(side.emplace_back(), read_scored((*value)[i], fmt::format("{}[{}]", name, i)));
+      }
+    }
+    return side;
   }
   return bad_request(fmt::format("{} is missing; send a text or a list of texts", *names.begin()), *names.begin());
 }
@@ -87,6 +95,24 @@ std::vector<const Json*> listed_items(const Json& items) {
   return all;
 }
 
+// Each item is read with the query, so a long one counts once for each.
+Result<> check_items(const Call& call, const Json& query, const std::vector<const Json*>& items) {
+  const auto size = [](const Json& part) {
+    return part.is_string() ? part.get_ref<const std::string&>().size() : part.size() * sizeof(TokenId);
+  };
+  if (items.size() > kMostTexts)
+    return bad_request(fmt::format("items has {} texts, but at most {} are accepted", items.size(), kMostTexts),
+                       "items");
+  std::size_t bytes = items.size() * size(query);
+  for (const Json* item : items) bytes += size(*item);
+  const std::size_t most = static_cast<std::size_t>(call.service.options.max_body_mib) << 20;
+  if (bytes <= most) return success();
+  return bad_request(fmt::format("query and items have {} bytes with the query before each item, but at most {} are "
+                                 "accepted (--max-body); send fewer at once",
+                                 bytes, most),
+                     "items");
+}
+
 Result<Request> label_request(const Call& call, const PooledBody& body, const LabelBody& asked, const Json& query,
                               const Json& item, const std::string& place, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
@@ -141,6 +167,7 @@ Result<> score_labels(Call& call, net::HttpRequest& http, net::Responder& respon
   if (query == nullptr) return bad_request("query is missing; send a text or token ids", "query");
   PooledWork work;
   const auto all = listed_items(*items);
+  ESP_CHECK(check_items(call, *query, all));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string place = all.front() == items ? std::string("items") : fmt::format("items[{}]", i);
     const std::string id = request_id(call.http, body.rid, i, all.size());

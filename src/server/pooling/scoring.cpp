@@ -9,6 +9,7 @@
 #include "server/fields/request_names.h"
 #include "server/openai/body_fields.h"  // request_id
 #include "server/pooling/vectors.h"
+#include "server/prompt/chat_prompt.h"
 #include "text/chat/chat_template.h"
 
 namespace espalier::server {
@@ -18,29 +19,31 @@ std::string document_place(const ScoredTexts& asked, std::size_t document) {
   return asked.is_list ? fmt::format("{}[{}]", asked.document_place, document) : asked.document_place;
 }
 
-const std::string& query_of(const ScoredTexts& asked, std::size_t document) {
+const ShownText& query_of(const ScoredTexts& asked, std::size_t document) {
   return asked.queries[asked.queries.size() == 1 ? 0 : document];
 }
 
 // --- yes or no ---
 
-constexpr std::string_view kJudgeBegin =
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
-    "provided. "
-    "Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: ";
+constexpr std::string_view kJudgeSystem =
+    "Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the "
+    "answer can only be \"yes\" or \"no\".";
 constexpr std::string_view kInstruct = "Given a web search query, retrieve relevant passages that answer the query";
+constexpr std::string_view kShownInstruct = "Given a search query, retrieve relevant candidates that answer the query.";
 constexpr std::string_view kJudgeEnd = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 // A template that judges is the folder's own; else Qwen3-Reranker's words, whose model card has them, are taken.
 struct Judge {
+  const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* own = nullptr;
   TokenId yes = -1, no = -1;
   std::string instruct;
 
   Result<std::string> prompt(const std::string& query, const std::string& document) const {
     if (own == nullptr)
-      return fmt::format("{}{}\n<Query>: {}\n<Document>: {}{}", kJudgeBegin, instruct.empty() ? kInstruct : instruct,
-                         query, document, kJudgeEnd);
+      return fmt::format(
+          "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n<Instruct>: {}\n<Query>: {}\n<Document>: {}{}",
+          kJudgeSystem, instruct.empty() ? kInstruct : instruct, query, document, kJudgeEnd);
     const Json messages = {{{"role", "query"}, {"content", query}}, {{"role", "document"}, {"content", document}}};
     Json arguments = Json::object();
     if (!instruct.empty()) arguments["instruct"] = arguments["instruction"] = instruct;
@@ -50,7 +53,51 @@ struct Judge {
     if (text.ends_with("</think>\n")) text += '\n';
     return text;
   }
+
+  // The same within `most` tokens: of the document as many of the first as fit. 0: all, whatever it takes.
+  Result<std::string> prompt_within(std::size_t most, const std::string& query, const std::string& document,
+                                    const std::string& place) const {
+    ESP_TRY(std::string text, prompt(query, document));
+    if (most == 0) return text;
+    const auto tokens = [&](const std::string& of) -> Result<std::size_t> {
+      ESP_TRY(const auto ids, tokenizer->encode(of, {.add_special = false}));
+      return ids.size();
+    };
+    ESP_TRY(std::size_t size, tokens(text));
+    if (size <= most) return text;
+    ESP_TRY(std::vector<TokenId> kept, tokenizer->encode(document, {.add_special = false, .parse_special = false}));
+    while (size > most) {
+      const std::size_t over = size - most;
+      if (over > kept.size())
+        return bad_request(fmt::format("{} tokens leave no room for what stands before and behind {}", most, place),
+                           "truncate");
+      kept.resize(kept.size() - over);
+      ESP_TRY(text, prompt(query, tokenizer->decode(kept)));
+      ESP_TRY(size, tokens(text));
+    }
+    return text;
+  }
 };
+
+// What a judge that sees is told, in the words of Qwen3-VL-Reranker's model card.
+Json shown_judgement(const std::string& instruct, const ShownText& query, const ShownText& document) {
+  const auto text = [](std::string_view of) { return Json{{"type", "text"}, {"text", of}}; };
+  Json parts = Json::array();
+  parts.push_back(text(fmt::format("<Instruct>: {}", instruct.empty() ? kShownInstruct : instruct)));
+  for (const auto& [before, shown] : {std::pair("<Query>:", &query), std::pair("\n<Document>:", &document)}) {
+    parts.push_back(text(before));
+    for (const Json& part : parts_of(*shown)) parts.push_back(part);
+  }
+  return Json::array({{{"role", "system"}, {"content", Json::array({text(kJudgeSystem)})}},
+                      {{"role", "user"}, {"content", std::move(parts)}}});
+}
+
+// Tokens that a text of this body may have; 0: too long ones are refused.
+std::size_t most_tokens(const Call& call, const PooledBody& body) {
+  if (!body.longest) return 0;
+  const auto room = static_cast<std::size_t>(prompt_room(*call.model));
+  return *body.longest < 0 ? room : std::min(room, static_cast<std::size_t>(*body.longest));
+}
 
 Result<Judge> judge_of(const Call& call, const PooledBody& body) {
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer("documents"));
@@ -61,7 +108,7 @@ Result<Judge> judge_of(const Call& call, const PooledBody& body) {
             " generates text and has no tokens for yes and no, so that it ranks nothing; a reranker or an "
             "embedding model would",
         "model", "unsupported_parameter");
-  Judge judge{nullptr, *yes, *no, body.instruct};
+  Judge judge{tokenizer, nullptr, *yes, *no, body.instruct};
   const auto found = call.model->need_template("documents");
   const auto judges = [](const ChatTemplate& one) { return one.mentions("<Document>") && one.mentions("<Query>"); };
   if (found.ok() && judges(**found)) judge.own = *found;
@@ -90,7 +137,20 @@ bool answers_yes_or_no(const PooledInfo& info) {
   return info.labels.size() == 2 && info.labels[0] == "yes" && info.labels[1] == "no";
 }
 
+// Fails where something is shown.
+Result<> need_texts(const Call& call, const ScoredTexts& asked) {
+  const auto shows = [](const ShownText& text) { return !text.media.empty(); };
+  for (const auto* list : {&asked.queries, &asked.documents})
+    if (const auto found = std::ranges::find_if(*list, shows); found != list->end()) {
+      const auto field = found->media.front()["field"].get<std::string>();
+      return bad_request(fmt::format("{}: the model {} scores texts and reads no pictures", field, call.model->name()),
+                         field, "unsupported_parameter");
+    }
+  return success();
+}
+
 Result<Scoring> of_pairs(const Call& call, PooledBody body, const ScoredTexts& asked, const PooledInfo& info) {
+  ESP_CHECK(need_texts(call, asked));
   std::vector<TextInput> inputs;
   Judge judge;
   if (answers_yes_or_no(info)) {
@@ -99,9 +159,10 @@ Result<Scoring> of_pairs(const Call& call, PooledBody body, const ScoredTexts& a
   }
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
     TextInput& input = inputs.emplace_back(TextInput{document_place(asked, i)});
-    input.text = TextPair{query_of(asked, i), asked.documents[i]};
+    input.text = TextPair{query_of(asked, i).text, asked.documents[i].text};
     if (!answers_yes_or_no(info)) continue;
-    ESP_TRY(input.text, judge.prompt(query_of(asked, i), asked.documents[i]));
+    ESP_TRY(input.text, judge.prompt_within(most_tokens(call, body), query_of(asked, i).text, asked.documents[i].text,
+                                            input.place));
   }
   const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
   ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
@@ -126,9 +187,10 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
   const std::size_t queries = asked.queries.size();
   std::vector<TextInput> first, second;
   for (std::size_t i = 0; i < queries; ++i)
-    first.push_back({queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i), asked.queries[i]});
+    first.push_back(shown_input(
+        asked.queries[i], queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i)));
   for (std::size_t i = 0; i < asked.documents.size(); ++i)
-    second.push_back({document_place(asked, i), asked.documents[i]});
+    second.push_back(shown_input(asked.documents[i], document_place(asked, i)));
   const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();
   if (!names_prompt) body.input_type = "query";
   Scoring made;
@@ -150,26 +212,41 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
 
 // --- models that answer ---
 
-Result<Request> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
-                       std::string text, std::string id) {
-  RequestFields fields = treatment(call, body, std::move(id));
-  ESP_TRY(fields.prompt, encode_text(*call.model, text, {.add_special = false}, place));
+// The next token is asked for, and what yes and no have of it.
+void ask_for_answer(RequestFields& fields, const Judge& judge) {
   fields.sampling.temperature = 0;
   fields.sampling.max_new_tokens = 1;
   fields.sampling.ignore_eos = true;
   fields.logprobs.enabled = true;
   fields.logprobs.ids = {judge.yes, judge.no};
-  return make_request(std::move(fields), call.model->limits(), native_names(place));
+}
+
+Result<RequestFields> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
+                             const ShownText& query, const ShownText& document, std::string id) {
+  RequestFields fields = treatment(call, body, std::move(id));
+  if (call.model->media != nullptr && judge.own == nullptr) {
+    const Json chat = {{"messages", shown_judgement(judge.instruct, query, document)}};
+    ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(chat, call.service.options));
+    ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
+    fields.prompt = std::move(tokens.ids);
+    fields.pictures = std::move(tokens.pictures);
+  } else {
+    ESP_TRY(const std::string text, judge.prompt_within(most_tokens(call, body), query.text, document.text, place));
+    ESP_TRY(fields.prompt, encode_text(*call.model, text, {.add_special = false}, place));
+  }
+  ask_for_answer(fields, judge);
+  return fields;
 }
 
 Result<Scoring> of_answers(const Call& call, const PooledBody& body, const ScoredTexts& asked) {
   ESP_TRY(const Judge judge, judge_of(call, body));
+  if (call.model->media == nullptr || judge.own != nullptr) ESP_CHECK(need_texts(call, asked));
   Scoring made;
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
     const std::string place = document_place(asked, i);
-    ESP_TRY(std::string text, judge.prompt(query_of(asked, i), asked.documents[i]));
-    ESP_TRY(Request request, judged(call, body, judge, place, std::move(text),
-                                    request_id(call.http, body.rid, i, asked.documents.size())));
+    ESP_TRY(RequestFields fields, judged(call, body, judge, place, query_of(asked, i), asked.documents[i],
+                                         request_id(call.http, body.rid, i, asked.documents.size())));
+    ESP_TRY(Request request, make_request(std::move(fields), call.model->limits(), native_names(place)));
     PooledText& added = made.texts.emplace_back(PooledText{place});
     added.tokens = static_cast<int>(request.prompt().size());
     added.request = std::move(request);
@@ -185,7 +262,25 @@ Result<Scoring> of_answers(const Call& call, const PooledBody& body, const Score
   return made;
 }
 
-Result<> check_asked(const ScoredTexts& asked) {
+// Each document is read behind its query, so a long query counts once for each.
+Result<> check_size(const Call& call, const ScoredTexts& asked) {
+  if (asked.documents.size() > kMostTexts)
+    return bad_request(fmt::format("{} has {} texts, but at most {} are accepted", asked.document_place,
+                                   asked.documents.size(), kMostTexts),
+                       asked.document_place);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < asked.documents.size(); ++i)
+    bytes += query_of(asked, i).text.size() + asked.documents[i].text.size();
+  const std::size_t most = static_cast<std::size_t>(call.service.options.max_body_mib) << 20;
+  if (bytes > most)
+    return bad_request(fmt::format("{} and {} have {} bytes with the query before each text, but at most {} are "
+                                   "accepted (--max-body); send fewer at once",
+                                   asked.query_place, asked.document_place, bytes, most),
+                       asked.document_place);
+  return success();
+}
+
+Result<> check_asked(const Call& call, const ScoredTexts& asked) {
   if (asked.documents.empty())
     return bad_request(fmt::format("{} is empty; send at least one", asked.document_place), asked.document_place);
   if (asked.queries.size() != 1 && asked.queries.size() != asked.documents.size())
@@ -193,13 +288,20 @@ Result<> check_asked(const ScoredTexts& asked) {
         fmt::format("{} has {} texts and {} has {}; send as many of both, or one of the first", asked.query_place,
                     asked.queries.size(), asked.document_place, asked.documents.size()),
         asked.document_place);
-  return success();
+  return check_size(call, asked);
 }
 
 }  // namespace
 
+Result<ShownText> read_scored(const Json& value, const std::string& place) {
+  if (value.is_object()) return read_shown_text(value, place);
+  if (!value.is_string())
+    return bad_request(fmt::format("{} must be a string or an object with text or image", place), place);
+  return ShownText{value.get<std::string>()};
+}
+
 Result<Scoring> score_texts(const Call& call, PooledBody body, const ScoredTexts& asked) {
-  ESP_CHECK(check_asked(asked));
+  ESP_CHECK(check_asked(call, asked));
   const auto& info = call.model->info().pooled;
   if (!info) return of_answers(call, body, asked);
   if (info->kind == PooledInfo::Kind::embedding) return of_vectors(call, std::move(body), asked);

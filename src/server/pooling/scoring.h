@@ -1,7 +1,7 @@
-// scoring.h: how well texts go with a query, whatever the model: a cross-encoder reads both as a pair, an embedder gives two
-// vectors whose cosine counts, a generating model is asked and the probability of "yes" counts.
+// scoring.h: how well texts and pictures go with a query, whatever the model: a cross-encoder reads both texts as a pair, an
+// embedder gives two vectors whose cosine counts, a generating model is asked and the probability of "yes" counts.
 //
-// Threads: pure functions. Fails: bad_request naming the field.
+// Threads: pure functions. Fails: bad_request naming the field; pictures take a while (Call::run_again_for_pictures).
 #pragma once
 
 #include <functional>
@@ -14,9 +14,12 @@
 
 namespace espalier::server {
 
+// A string, or an object with what is said and shown.
+Result<ShownText> read_scored(const Json& value, const std::string& place);
+
 // Queries and documents: as many of both, or one query for all. Places are the fields' names.
 struct ScoredTexts {
-  std::vector<std::string> queries, documents;
+  std::vector<ShownText> queries, documents;
   std::string query_place = "query", document_place = "documents";
   bool is_list = true;  // of documents
 };

@@ -15,8 +15,6 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::size_t kMostTexts = 100'000;
-
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
 }
@@ -40,24 +38,29 @@ TextInput read_pair(const Json& value, std::string place) {
   return {std::move(place), TextPair{value[0].get<std::string>(), value[1].get<std::string>()}};
 }
 
-// {"text", "image", "video"}: what a user says, behind the instruction that the body brings.
+// A part of a message at a place of its own.
+Result<> add_media(const Json& part, const std::string& place, ShownText& shown) {
+  ESP_TRY(const auto media, read_media_part(part, place));
+  if (!media)
+    return bad_request(fmt::format("{} must be a part of type text, image_url or video_url", place), place);
+  shown.media.push_back(part);
+  shown.media.back()["field"] = place;
+  return success();
+}
+
+Result<> add_part(const Json& part, const std::string& place, ShownText& shown) {
+  const Json* type = part.is_object() ? find_field(part, "type") : nullptr;
+  if (type == nullptr || *type != "text") return add_media(part, place, shown);
+  ESP_TRY(const std::string text, get_string(part, {"text", place}));
+  shown.text += shown.text.empty() ? text : "\n" + text;
+  return success();
+}
+
+// What a user says and shows, behind the instruction that the body brings.
 TextInput read_object(const Json& value, std::string place) {
-  Json parts = Json::array();
-  for (const char* const kind : {"image", "video"}) {
-    const Json* media = find_field(value, kind);
-    if (media == nullptr) continue;
-    Json part = {{"type", std::string(kind) + "_url"}};
-    part[std::string(kind) + "_url"] = media->is_string() ? Json{{"url", *media}} : *media;
-    parts.push_back(std::move(part));
-  }
-  const Json* text = find_field(value, "text");
-  const bool has_text = text != nullptr && text->is_string() && !is_blank(text->get_ref<const std::string&>());
-  if (parts.empty() && !has_text) return {place, {}, empty_text(place)};
-  if (parts.empty()) return {std::move(place), text->get<std::string>()};
-  if (has_text) parts.push_back({{"type", "text"}, {"text", *text}});
-  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", std::move(parts)}}})},
-               {"add_generation_prompt", true}};
-  return {std::move(place), TextChat{std::move(body)}};
+  auto shown = read_shown_text(value, place);
+  if (!shown.ok()) return {std::move(place), {}, shown.error()};
+  return shown_input(std::move(shown).value(), std::move(place));
 }
 
 TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
@@ -137,6 +140,16 @@ Result<> cut_to(const PooledBody& body, const ModelLimits& limits, EncodedText& 
   return success();
 }
 
+RequestFields media_request(const Call& call, const PooledBody& body, std::string id, std::vector<TokenId> ids,
+                            std::vector<PictureInput> pictures) {
+  RequestFields fields = treatment(call, body, std::move(id));
+  fields.prompt = std::move(ids);
+  fields.pictures = std::move(pictures);
+  fields.pooled.emplace();
+  fields.pooled->each = body.each;
+  return fields;
+}
+
 // A conversation, whose system turn is the instruction that the body brings where it has none.
 Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, const TextChat& chat, std::string id) {
   Json asked = chat.body;
@@ -148,12 +161,7 @@ Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, cons
   if (!asked.contains("add_generation_prompt")) asked["add_generation_prompt"] = false;
   ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(asked, call.service.options));
   ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
-  RequestFields fields = treatment(call, body, std::move(id));
-  fields.prompt = std::move(tokens.ids);
-  fields.pictures = std::move(tokens.pictures);
-  fields.pooled.emplace();
-  fields.pooled->each = body.each;
-  return fields;
+  return media_request(call, body, std::move(id), std::move(tokens.ids), std::move(tokens.pictures));
 }
 
 // A text or ids with pictures, whose marks they have.
@@ -165,20 +173,12 @@ Result<RequestFields> media_fields(const Call& call, const PooledBody& body, con
   const EncodeOptions options{.add_special = body.add_special,
                               .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
   ESP_TRY(MediaPrompt encoded, encode_media_prompt(*call.model, prompt, media, options, input.place));
-  RequestFields fields = treatment(call, body, std::move(id));
-  fields.prompt = std::move(encoded.ids);
-  fields.pictures = std::move(encoded.pictures);
-  fields.pooled.emplace();
-  fields.pooled->each = body.each;
-  return fields;
+  return media_request(call, body, std::move(id), std::move(encoded.ids), std::move(encoded.pictures));
 }
 
 // Of a text that was written as a conversation here: what the caller named is at fault.
 Error at_place(Error error, const std::string& place) {
-  if (place == "messages") return error;
-  if (const auto end = error.message.find(": "); error.message.starts_with("messages[") && end != std::string::npos)
-    error.message.replace(0, end, place);
-  error.field = place;
+  if (error.field.starts_with("messages")) error.field = place;
   return error;
 }
 
@@ -217,6 +217,43 @@ PooledText one_text(const Call& call, const PooledBody& body, TextInput input, s
 }
 
 }  // namespace
+
+Result<ShownText> read_shown_text(const Json& object, const std::string& place) {
+  ShownText shown;
+  for (const char* const kind : {"image", "video"}) {
+    const Json* media = find_field(object, kind);
+    if (media == nullptr) continue;
+    if (!media->is_string() && !media->is_object() && !media->is_array())
+      return bad_request(fmt::format("{}.{} must be an address, or an object with url", place, kind), place);
+    const std::string name = std::string(kind) + "_url";
+    ESP_CHECK(add_media({{"type", name}, {name, *media}}, place, shown));
+  }
+  if (const Json* content = find_field(object, "content"); content != nullptr && content->is_array()) {
+    for (std::size_t i = 0; i < content->size(); ++i)
+      ESP_CHECK(add_part((*content)[i], fmt::format("{}.content[{}]", place, i), shown));
+  } else if (const Json* type = find_field(object, "type"); type != nullptr) {
+    ESP_CHECK(add_part(object, place, shown));
+  } else {
+    ESP_TRY(const auto text, find_string(object, {"text", place}));
+    shown.text = text.value_or("");
+  }
+  if (is_blank(shown.text)) shown.text.clear();
+  if (shown.text.empty() && shown.media.empty()) return empty_text(place);
+  return shown;
+}
+
+Json parts_of(const ShownText& shown) {
+  Json parts = shown.media;
+  if (!shown.text.empty()) parts.push_back({{"type", "text"}, {"text", shown.text}});
+  return parts;
+}
+
+TextInput shown_input(ShownText shown, std::string place) {
+  if (shown.media.empty()) return {std::move(place), std::move(shown.text)};
+  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", parts_of(shown)}}})},
+               {"add_generation_prompt", true}};
+  return {std::move(place), TextChat{std::move(body)}};
+}
 
 Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs) {
   TextList list;

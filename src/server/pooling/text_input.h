@@ -39,14 +39,27 @@ struct TextInput {
 
 // How a body holds pairs: not at all, or as lists of two strings.
 enum class PairsIn { none, lists };
+// An object of a body: what it shows and what it says.
+//   {"text", "image", "video"}, or {"content": [...]} with parts of messages
+struct ShownText {
+  std::string text;           // "": none
+  Json media = Json::array();  // parts of a message; their errors name the object's field
+};
+Result<ShownText> read_shown_text(const Json& object, const std::string& place);
+// Both as parts of a message: what is shown first.
+Json parts_of(const ShownText& shown);
+// A text, or, where something is shown, a conversation of one turn.
+TextInput shown_input(ShownText shown, std::string place);
+
 // A string, a list of ids, an object, or a list of these; `is_list`: there was a list of texts.
+inline constexpr std::size_t kMostTexts = 100'000;  // of a body
 struct TextList {
   std::vector<TextInput> texts;
   bool is_list = false;
 };
 Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs = PairsIn::none);
 
-// The requests of the texts, or their errors. Fails: pictures take a while (Call::run_again_slowly).
+// The requests of the texts, or their errors. Fails: pictures take a while (Call::run_again_for_pictures).
 Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs);
 
 // What the body puts before each text: its own words, or one of the model's prompts by its name.

@@ -71,4 +71,23 @@ std::string base64_floats(std::span<const float> values) {
   return base64({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
+void write_numbers(JsonWriter& json, std::span<const float> values) {
+  json.open('[');
+  for (const float value : values) json.value(value);
+  json.close(']');
+}
+
+void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list) {
+  if (as_base64) {
+    json.value(std::string_view(base64_floats(pooled.values)));
+    return;
+  }
+  if (!as_list) return write_numbers(json, pooled.values);
+  const auto width = static_cast<std::size_t>(std::max(1, pooled.width));
+  json.open('[');
+  for (std::size_t at = 0; at + width <= pooled.values.size(); at += width)
+    write_numbers(json, std::span(pooled.values).subspan(at, width));
+  json.close(']');
+}
+
 }  // namespace espalier::server

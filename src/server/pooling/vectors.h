@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "espalier/engine.h"
+#include "server/delivery/json_writer.h"
 
 namespace espalier::server {
 
@@ -22,5 +23,10 @@ std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how)
 double sigmoid(double x);
 // Little-endian float32, as base64.
 std::string base64_floats(std::span<const float> values);
+
+// A list of numbers.
+void write_numbers(JsonWriter& json, std::span<const float> values);
+// The same, or base64; of several vectors a list of them.
+void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list);
 
 }  // namespace espalier::server

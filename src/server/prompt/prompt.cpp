@@ -72,12 +72,16 @@ Result<PromptList> parse_prompts(const Json& value, std::string_view place, int 
   return list;
 }
 
+std::int64_t prompt_room(const ServedModel& model) {
+  const int further = model.limits().pools ? 0 : 1;  // a text that is not continued may fill it
+  return std::min(model.limits().context_length, model.limits().pool_tokens) - further;
+}
+
 namespace {
 
 // Tokens that prompt and output may have together.
 std::size_t room_of(const ServedModel& model) {
-  const std::size_t further = model.limits().pools ? 1 : 0;  // a text that is not continued may fill it
-  return static_cast<std::size_t>(std::min(model.limits().context_length, model.limits().pool_tokens)) + further;
+  return static_cast<std::size_t>(prompt_room(model)) + 1;
 }
 
 Error too_long(std::size_t bytes, std::size_t least, std::size_t room, std::string_view field) {

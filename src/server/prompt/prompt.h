@@ -48,6 +48,9 @@ enum class PromptKind { any, text, ids };
 Result<PromptList> parse_prompts(const Json& value, std::string_view place, int most,
                                  PromptKind kind = PromptKind::any);
 
+// Tokens that a prompt may have.
+std::int64_t prompt_room(const ServedModel& model);
+
 // Whether any of the prompts (a string, or a list with strings in it; ids are not looked at) has so many bytes that it
 // cannot fit: before anything of it is copied.
 Result<> check_prompt_bytes(const ServedModel& model, const Json& value, std::string_view place);

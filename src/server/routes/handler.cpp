@@ -118,11 +118,13 @@ Result<> used(Service& service, Dialect dialect, const Use& use, const std::shar
 template <class Use>
 Result<> again_slowly(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
   call.may_be_slow = true;
+  BackgroundPool& pool = std::exchange(call.again_for_pictures, false) ? service.pictures : service.slow;
   call.again_slowly = false;
   auto kept = std::make_shared<Call>(std::move(call));
   const auto submitted = std::chrono::steady_clock::now();
-  const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
+  const bool taken = pool.submit([&service, dialect, use, job, kept, submitted](const CancelFlag& ended) {
     kept->waited += std::chrono::steady_clock::now() - submitted;
+    kept->unwanted = [job, ended] { return ended.cancelled() || job->responder.closed(); };
     answered(service, *job, dialect, [&] { return used(service, dialect, use, job, std::move(*kept)); });
   });
   return taken ? success() : Result<>(too_many());
@@ -148,7 +150,7 @@ template <class Use>
 Result<> used(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
   auto done = use(call, *job);
   if (!call.wanted.empty()) return again_with_files(service, dialect, use, job, std::move(call));
-  return call.again_slowly ? again_slowly(service, dialect, use, job, std::move(call)) : done;
+  return call.runs_again() ? again_slowly(service, dialect, use, job, std::move(call)) : done;
 }
 
 // On the background pool again, once the model is there.

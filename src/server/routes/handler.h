@@ -2,7 +2,8 @@
 //
 // Large bodies are read one after another, so that short requests never wait behind them. A function that makes tokens
 // and finds that its constraint takes long to compile is run again in the slow pool (constraint_fields.h), behind which
-// no body waits. What it needs from other hosts is fetched beside all that (media/media_downloads.h) before it runs again.
+// no body waits; one with new pictures in the pool of pictures, once what it needs from other hosts is fetched
+// (media/media_downloads.h).
 // A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
 // quick.
@@ -27,7 +28,7 @@ struct Call {
   const net::HttpRequest& http;
   std::shared_ptr<ServedModel> model;  // null where the route needs none
   Json body;                           // an object; null where the route looks at none
-  bool may_be_slow = false;            // in the slow pool: work may take seconds
+  bool may_be_slow = false;            // run again: work may take seconds
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // with its whole body
   std::chrono::steady_clock::duration waited{0};                                     // in queues, since then
 
@@ -39,14 +40,17 @@ struct Call {
   }
   mutable bool again_slowly = false;  // run_again_slowly() was called
 
-  // The same, once these files are there; also in the slow pool.
-  Error run_again_with(std::vector<MediaAddress> files) const {
+  // The same in the pool of pictures, where one that takes long holds up no other; once these files are there.
+  Error run_again_for_pictures(std::vector<MediaAddress> files = {}) const {
+    again_for_pictures = true;
     wanted = std::move(files);
-    return {Error::Kind::busy, "this is fetched first", {}, {}};
+    return {Error::Kind::busy, "this is made ready first", {}, {}};
   }
-  mutable std::vector<MediaAddress> wanted = {};  // of run_again_with()
+  mutable bool again_for_pictures = false;
+  mutable std::vector<MediaAddress> wanted = {};  // of run_again_for_pictures()
   std::shared_ptr<FetchedMedia> fetched = {};     // null: none yet
-  bool runs_again() const { return again_slowly || !wanted.empty(); }
+  bool runs_again() const { return again_slowly || again_for_pictures; }
+  std::function<bool()> unwanted = {};  // of may_be_slow: the client has left, or the server ends
 };
 
 // Who may use a session: the key that opened it, at the model whose tokens it keeps.

@@ -51,8 +51,13 @@ class AnyResolutionProcessor : public Processor {
   Result<PixelBlock> process(const Picture& picture) const override;
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override;
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const override;
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes& times) const override;
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
+
+ protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override {
+    return films_.append(block, frames, next);
+  }
 
  private:
   Result<Picture> ready(const Picture& tile) const;
@@ -152,10 +157,9 @@ Result<std::vector<int>> AnyResolutionProcessor::choose_frames(int frames, doubl
   return choose_(frames, per_second);
 }
 
-Result<PixelBlock> AnyResolutionProcessor::process_film(std::span<const Picture> pictures,
-                                                        const FilmTimes& times) const {
-  if (!onevision_) return Processor::process_film(pictures, times);
-  return films_.block_of(pictures);
+Result<PixelBlock> AnyResolutionProcessor::plan_film(Size frame, int frames, const FilmTimes& times) const {
+  if (!onevision_) return Processor::plan_film(frame, frames, times);
+  return films_.plan(frame, frames);
 }
 
 Result<Placeholders> AnyResolutionProcessor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {

@@ -24,8 +24,9 @@ class Gemma4Plan {
     pooled_ = settings.integer("pooling_kernel_size", 3, 1, 64);
     most_tokens_ = settings.integer("max_soft_tokens", films ? 70 : 280);
   }
-  // Pictures of one size.
-  Result<PixelBlock> block_of(std::span<const Picture> pictures) const;
+  // Pictures of one size, without their values.
+  Result<PixelBlock> plan(Size picture, int pictures) const;
+  void append(const Picture& picture, PixelBlock& block) const;
   int tokens_of_frame(const PixelBlock& block) const {
     return block.grid.height * block.grid.width / (pooled_ * pooled_);
   }
@@ -44,7 +45,9 @@ class Gemma4Processor : public Processor {
  public:
   explicit Gemma4Processor(Settings& settings);
   Result<PixelBlock> process(const Picture& picture) const override {
-    return pictures_.block_of(std::span(&picture, 1));
+    ESP_TRY(PixelBlock block, pictures_.plan(picture.size(), 1));
+    pictures_.append(picture, block);
+    return block;
   }
   Placeholders placeholders(const PixelBlock& block) const override {
     Placeholders places;
@@ -54,11 +57,13 @@ class Gemma4Processor : public Processor {
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_(frames, per_second);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
-    if (pictures.empty()) return bad_request("a film needs at least one frame");
-    return films_.block_of(pictures);
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes&) const override {
+    return films_.plan(frame, frames);
   }
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
+
+ protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override;
 
  private:
   Gemma4Processor(Settings& settings, Settings films);
@@ -102,20 +107,28 @@ Result<Size> Gemma4Plan::fit(Size picture) const {
   return Size{height, width};
 }
 
-Result<PixelBlock> Gemma4Plan::block_of(std::span<const Picture> pictures) const {
+Result<PixelBlock> Gemma4Plan::plan(Size picture, int pictures) const {
   PixelBlock block;
-  block.original = block.resized = pictures[0].size();
+  block.original = block.resized = picture;
   if (common_.resize) {
-    ESP_TRY(block.resized, fit(block.original));
+    ESP_TRY(block.resized, fit(picture));
   }
-  for (const Picture& picture : pictures) {
-    if (picture.size() != block.original) return bad_request("the frames of a film must all have one size");
-    append_patches(resize(picture, block.resized, common_.filter), table_, form_, block.values);
-  }
-  block.grid = {static_cast<int>(pictures.size()), block.resized.height / form_.side, block.resized.width / form_.side};
+  block.grid = {pictures, block.resized.height / form_.side, block.resized.width / form_.side};
   block.shape = {static_cast<std::int64_t>(block.grid.time) * block.grid.height * block.grid.width,
                  static_cast<std::int64_t>(3) * form_.side * form_.side};
   return block;
+}
+
+void Gemma4Plan::append(const Picture& picture, PixelBlock& block) const {
+  append_patches(resize(picture, block.resized, common_.filter), table_, form_, block.values);
+}
+
+Result<> Gemma4Processor::append_frames(PixelBlock& block, int frames, const NextFrame& next) const {
+  for (int i = 0; i < frames; ++i) {
+    ESP_TRY(const Picture picture, next());
+    films_.append(picture, block);
+  }
+  return success();
 }
 
 Result<Placeholders> Gemma4Processor::film_placeholders(const PixelBlock& block, const FilmTimes& times) const {

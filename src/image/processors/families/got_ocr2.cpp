@@ -93,8 +93,8 @@ class GotOcr2Processor : public DynamicTiles {
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_(frames, per_second);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
-    return films_.block_of(pictures);
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes&) const override {
+    return films_.plan(frame, frames);
   }
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes&) const override {
     Placeholders places;
@@ -106,6 +106,9 @@ class GotOcr2Processor : public DynamicTiles {
   }
 
  protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override {
+    return films_.append(block, frames, next);
+  }
   Size grid_of(Size picture) const override { return nearest_grid(picture, grids_, tile_); }
 
  private:

@@ -10,6 +10,7 @@
 #include "image/processors/frame_choice.h"
 #include "image/processors/geometry.h"
 #include "image/processors/pixels.h"
+#include "image/processors/square_frames.h"
 
 namespace espalier::pictures {
 
@@ -168,24 +169,8 @@ class SmolVlmProcessor final : public Idefics3Processor {
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_smolvlm({frames, per_second}, per_second_, most_);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes&) const override {
-    if (pictures.empty()) return bad_request("a film needs at least one frame");
-    std::vector<Picture> frames;
-    for (const Picture& picture : pictures) {
-      Picture view = picture;
-      if (films_.resize) {
-        const Size size = longest_ > 0 ? to_longest(view.size(), std::min(longest_, longest_ever)) : fixed_;
-        view = resize(resize(view, size, films_.filter), {tile_, tile_}, films_.filter);
-      }
-      if (!frames.empty() && view.size() != frames.front().size())
-        return bad_request("the frames of a film must all have one size");
-      frames.push_back(std::move(view));
-    }
-    PixelBlock block = tile_block(frames, table_);
-    block.original = pictures[0].size();
-    block.resized = frames[0].size();
-    block.grid.time = block.tiles;
-    return block;
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes&) const override {
+    return frame_block(frame, films_.resize ? Size{tile_, tile_} : frame, frames);
   }
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override {
     const auto duration = static_cast<int>(times.duration);
@@ -200,6 +185,18 @@ class SmolVlmProcessor final : public Idefics3Processor {
     }
     places.add("\n\n");
     return places;
+  }
+
+ protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override {
+    const Size size =
+        longest_ > 0 ? to_longest(block.original, std::min(longest_, longest_ever)) : fixed_;
+    for (int i = 0; i < frames; ++i) {
+      ESP_TRY(Picture view, next());
+      if (films_.resize) view = resize(resize(view, size, films_.filter), block.resized, films_.filter);
+      append_planes(view, table_, block.values);
+    }
+    return success();
   }
 
  private:

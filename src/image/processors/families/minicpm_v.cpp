@@ -29,8 +29,11 @@ class SlicePlan {
     slices_ = settings.boolean("slice_mode", true);
     merge_ = settings.text("downsample_mode", "16x") == "4x" ? 2 : 4;
   }
-  // The whole and its slices, picture by picture; all of one size.
-  Result<PixelBlock> block_of(std::span<const Picture> pictures) const;
+  // The whole and its slices, picture by picture; all of one size. Without values.
+  Result<PixelBlock> plan(Size picture, int pictures) const;
+  // The values of one.
+  Result<> append(const Picture& picture, std::vector<float>& to) const;
+  Result<PixelBlock> block_of(const Picture& picture) const;
   int tokens_of_view(const PixelBlock& block, int view) const {
     const Size grid = block.tile_grids[static_cast<std::size_t>(view)];
     return grid.height * grid.width / (merge_ * merge_);
@@ -39,7 +42,11 @@ class SlicePlan {
  private:
   Size view_size(double height, double width, bool enlarge) const;
   Size slice_grid(Size picture) const;  // 0 x 0: none
-  Result<> add_views(const Picture& picture, std::vector<Picture>& views) const;
+  // The sizes of a picture's whole view and of each of its slices.
+  struct Views {
+    Size grid, whole, slice;
+  };
+  Result<Views> views_of(Size picture) const;
 
   CommonSettings common_;
   ByteTable table_;
@@ -53,14 +60,17 @@ class MiniCpmProcessor : public Processor {
  public:
   explicit MiniCpmProcessor(Settings& settings) : MiniCpmProcessor(settings, settings.video()) {}
   Result<PixelBlock> process(const Picture& picture) const override {
-    return pictures_.block_of(std::span(&picture, 1));
+    return pictures_.block_of(picture);
   }
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_(frames, per_second);
   }
-  Result<PixelBlock> process_film(std::span<const Picture> pictures, const FilmTimes& times) const override;
+  Result<PixelBlock> plan_film(Size frame, int frames, const FilmTimes& times) const override;
   Result<Placeholders> film_placeholders(const PixelBlock& block, const FilmTimes& times) const override;
+
+ protected:
+  Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override;
 
  private:
   MiniCpmProcessor(Settings& settings, Settings films);
@@ -126,46 +136,74 @@ Size SlicePlan::slice_grid(Size picture) const {
   return best;
 }
 
-Result<> SlicePlan::add_views(const Picture& picture, std::vector<Picture>& views) const {
-  Size grid = slice_grid(picture.size());
-  Size whole = view_size(picture.height, picture.width, grid == Size{});
-  if (std::max(whole.height, whole.width) > 1 << 16) return impossible_size(picture.size());
-  views.push_back(resize(picture, whole, common_.filter));
-  if (grid != Size{}) {
-    Size slice = view_size(static_cast<double>(nearest_multiple(picture.height, grid.height)) / grid.height,
-                           static_cast<double>(nearest_multiple(picture.width, grid.width)) / grid.width, true);
-    if (std::max(slice.height, slice.width) > 1 << 14) return impossible_size(picture.size());
-    for (Picture& part :
-         cut(resize(picture, {slice.height * grid.height, slice.width * grid.width}, common_.filter), slice))
-      views.push_back(std::move(part));
-  }
-  return success();
+Result<SlicePlan::Views> SlicePlan::views_of(Size picture) const {
+  if (!common_.resize) return bad_file("this picture processor always resizes: do_resize must be true", "do_resize");
+  Views views;
+  views.grid = slice_grid(picture);
+  views.whole = view_size(picture.height, picture.width, views.grid == Size{});
+  if (std::max(views.whole.height, views.whole.width) > 1 << 16) return impossible_size(picture);
+  if (views.grid == Size{}) return views;
+  const Size grid = views.grid;
+  views.slice = view_size(static_cast<double>(nearest_multiple(picture.height, grid.height)) / grid.height,
+                          static_cast<double>(nearest_multiple(picture.width, grid.width)) / grid.width, true);
+  if (std::max(views.slice.height, views.slice.width) > 1 << 14) return impossible_size(picture);
+  return views;
 }
 
-Result<PixelBlock> SlicePlan::block_of(std::span<const Picture> pictures) const {
-  if (!common_.resize) return bad_file("this picture processor always resizes: do_resize must be true", "do_resize");
-  std::vector<Picture> views;
-  for (const Picture& picture : pictures) {
-    if (picture.size() != pictures[0].size()) return bad_request("the frames of a film must all have one size");
-    ESP_CHECK(add_views(picture, views));
+Result<PixelBlock> SlicePlan::plan(Size picture, int pictures) const {
+  ESP_TRY(const Views views, views_of(picture));
+  PixelBlock block;
+  block.original = picture;
+  block.resized = views.whole;
+  block.rows = views.grid.height;
+  block.columns = views.grid.width;
+  const int slices = block.rows * block.columns;
+  block.tiles = pictures * (1 + slices);
+  std::int64_t patches = 0;
+  for (int i = 0; i < block.tiles; ++i) {
+    const Size size = i % (1 + slices) == 0 ? views.whole : views.slice;
+    block.tile_grids.push_back({size.height / form_.side, size.width / form_.side});
+    patches += std::int64_t{block.tile_grids.back().height} * block.tile_grids.back().width;
   }
-  PixelBlock block = tile_block(views, table_, form_, slice_grid(pictures[0].size()));
-  block.original = pictures[0].size();
-  block.resized = views[0].size();
+  block.shape = {patches, 3, form_.side, form_.side};
   return block;
 }
 
-Result<PixelBlock> MiniCpmProcessor::process_film(std::span<const Picture> pictures, const FilmTimes&) const {
-  if (pictures.empty()) return bad_request("a film needs at least one frame");
+Result<> SlicePlan::append(const Picture& picture, std::vector<float>& to) const {
+  ESP_TRY(const Views views, views_of(picture.size()));
+  append_patches(resize(picture, views.whole, common_.filter), table_, form_, to);
+  if (views.grid == Size{}) return success();
+  const Size all{views.slice.height * views.grid.height, views.slice.width * views.grid.width};
+  for (const Picture& slice : cut(resize(picture, all, common_.filter), views.slice))
+    append_patches(slice, table_, form_, to);
+  return success();
+}
+
+Result<PixelBlock> SlicePlan::block_of(const Picture& picture) const {
+  ESP_TRY(PixelBlock block, plan(picture.size(), 1));
+  block.values.reserve(static_cast<std::size_t>(block.value_count()));
+  ESP_CHECK(append(picture, block.values));
+  return block;
+}
+
+Result<PixelBlock> MiniCpmProcessor::plan_film(Size frame, int frames, const FilmTimes&) const {
   if (stacked_ > 1)
     return Error{Error::Kind::unsupported,
                  "this model's files put several frames of a film into one picture (stack_frames), which is not read: "
                  "send single pictures",
                  "stack_frames",
                  {}};
-  ESP_TRY(PixelBlock block, films_.block_of(pictures));
-  block.grid.time = static_cast<int>(pictures.size());
+  ESP_TRY(PixelBlock block, films_.plan(frame, frames));
+  block.grid.time = frames;
   return block;
+}
+
+Result<> MiniCpmProcessor::append_frames(PixelBlock& block, int frames, const NextFrame& next) const {
+  for (int i = 0; i < frames; ++i) {
+    ESP_TRY(const Picture picture, next());
+    ESP_CHECK(films_.append(picture, block.values));
+  }
+  return success();
 }
 
 Placeholders MiniCpmProcessor::placeholders(const PixelBlock& block) const {
