@@ -140,8 +140,7 @@ EngineOptions ServedModels::engine_options(std::size_t which) {
   engine.draft_model = draft_path_;
   const auto limit = static_cast<std::size_t>(options_->server.max_loaded_models);
   const auto at_once = limit > 0 ? std::min(entries, limit) : entries;
-  if (at_once > 2 && engine.kv_memory.empty())
-    engine.kv_memory = fmt::format("{}%", 50 / std::min<std::size_t>(at_once, 4));  // pools of all: half of the memory
+  if (at_once > 2) engine.kv_share = 0.5 / static_cast<double>(at_once);  // pools of all: half of the memory
   if (which == 0) return engine;
   engine.tokenizer_path.clear();
   engine.tower_path.clear();

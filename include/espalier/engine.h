@@ -40,7 +40,9 @@ struct PooledInfo {
   enum class Scale { none, sigmoid, softmax } scale = Scale::none;
   std::vector<std::pair<std::string, std::string>> prompts;  // by name: what is put before a text
   std::string usual_prompt;                                  // the name of the one that is put where none is named
-  bool pools_prompt = true;                                  // the prompt's rows count in a mean
+  std::string behind_query;                                  // what is put behind a text that the prompt "query" precedes
+  std::string picture_prompt;  // what a picture alone is read with, its mark among it; empty: a turn of a conversation
+  bool pools_prompt = true;    // the prompt's rows count in a mean
   bool lower_case = false;                                   // of texts, before they are encoded
   bool has_pairs = false;                                    // tokens know which text of a pair they are of
 };
@@ -63,8 +65,9 @@ struct EngineOptions {
   int context_length = 0;            // tokens; 0 = the model's
   bool longer_context = false;       // context_length may be more than the model's, which is refused otherwise
   int max_total_tokens = 0;          // slots of the token pool; 0 = what kv_memory says
-  std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = "25%", but not more
-                                     // than all running sequences at full length take
+  std::string kv_memory;             // of the pool: "4G", "40%" of the free memory, "0.4"; empty = kv_share, but not
+                                     // more than all running sequences at full length take
+  double kv_share = 0.25;            // of the free memory, where kv_memory is empty
   int max_states = 0;  // cells of recurrent states, of a model that keeps one of each sequence; 0 = four a
                        // running sequence, but not more than half of the pool's memory
   // Of a model that reads some layers through a window: how many of the pool's slots these layers have; 1 = all, 0 = what

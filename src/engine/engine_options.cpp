@@ -172,7 +172,10 @@ Result<> check_packed_load(const EngineOptions& o) {
 // "40%", "0.4" (as other servers' fractions of memory are written) or bytes with a suffix: "4G", "512MiB".
 Result<KvMemory> kv_memory_of(const EngineOptions& o) {
   KvMemory memory;
-  if (o.kv_memory.empty()) return memory;
+  if (o.kv_memory.empty()) {
+    memory.share = o.kv_share;
+    return memory;
+  }
   memory.asked = true;
   const char* const end = o.kv_memory.data() + o.kv_memory.size();
   double number = 0;

@@ -46,6 +46,15 @@ PooledInfo scores(const Json& config_json, const ModelConfig& config) {
   return info;
 }
 
+// What the processor of ColQwen2 in transformers 5.24 writes around queries and pictures.
+void prompt_as_colqwen2(PooledInfo& info) {
+  info.prompts = {{"query", "Query: "}};
+  for (int i = 0; i < 10; ++i) info.behind_query += "<|endoftext|>";
+  info.behind_query += "\n";
+  info.picture_prompt =
+      "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|><|endoftext|>";
+}
+
 }  // namespace
 
 Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
@@ -78,6 +87,7 @@ Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
   } else if (!spec.pooled) {
     spec.pooled = PooledOutput{spec.usual_pooling};
   }
+  if (config.class_name == "ColQwen2ForRetrieval") prompt_as_colqwen2(info);
   if (options.pooling != "auto") spec.pooled->pooling = *pooling_named(options.pooling);
   spec.drafts = false;
   info.pooling = name(spec.pooled->pooling);

@@ -241,8 +241,11 @@ Result<std::vector<Frame>> decode_gif_frames(DecodeRun& run) {
     if (!found) break;
     pixels += static_cast<std::int64_t>(reader.screen().rgb.size() / 3);
     if (static_cast<int>(frames.size()) >= run.limits().frames || pixels > run.limits().frame_pixels) {
-      return Error{
-          Error::Kind::too_large, "the animation has too many frames, or too large ones, to be decoded", {}, {}};
+      return Error{Error::Kind::too_large,
+                   "the animation has more than " + std::to_string(run.limits().frames) + " frames, or more than " +
+                       std::to_string(run.limits().frame_pixels) + " pixels in all of them",
+                   {},
+                   {}};
     }
     frames.push_back({reader.screen(), reader.duration()});
   }

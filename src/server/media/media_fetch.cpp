@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/json/json.h"  // in_quotes
 #include "base/system/unique_fd.h"
@@ -32,9 +33,17 @@ bool is_remote(std::string_view address) {
   return begins_ignoring_case(address, "http://") || begins_ignoring_case(address, "https://");
 }
 
+// The path of a file URL of this machine, still encoded; nullopt: it is none.
+std::optional<std::string_view> path_of_file_url(std::string_view address) {
+  if (!begins_ignoring_case(address, kFile)) return std::nullopt;
+  address.remove_prefix(kFile.size());
+  constexpr std::string_view kHere = "localhost/";
+  return begins_ignoring_case(address, kHere) ? address.substr(kHere.size() - 1) : address;
+}
+
 // A name with a point or a slash and no long run of base64: what people write for a file.
 bool looks_like_file(std::string_view address) {
-  if (address.starts_with(kFile)) return true;
+  if (path_of_file_url(address)) return true;
   return address.size() <= 4096 && address.find('.') != address.npos;
 }
 
@@ -139,8 +148,8 @@ Result<std::string> MediaFetcher::below_folder(std::string_view address, std::st
   std::error_code failed;
   const fs::path folder = fs::canonical(access_.folder, failed);
   if (failed) return invalid_image(fmt::format("{}: the folder of --media-dir cannot be read", place), place);
-  const std::string named = address.starts_with(kFile) ? net::percent_decode(address.substr(kFile.size())).value_or("")
-                                                       : std::string(address);
+  const auto encoded = path_of_file_url(address);
+  const std::string named = encoded ? net::percent_decode(*encoded).value_or("") : std::string(address);
   if (named.find('\0') != named.npos) return no_such_file(address, place);
   const fs::path path = fs::canonical(folder / fs::path(named), failed);  // an absolute one replaces the folder
   if (failed) return no_such_file(address, place);

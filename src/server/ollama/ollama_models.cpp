@@ -123,6 +123,7 @@ void write_capabilities(JsonWriter& json, const ServedModel& model, const ChatTe
     return;
   }
   json.key("capabilities").open('[').value("completion");
+  if (model.media != nullptr) json.value("vision");
   if (chat_template != nullptr && chat_template->mentions("tools")) json.value("tools");
   if (model.thinking_format != nullptr) json.value("thinking");
   if (model.tokenizer() != nullptr && infill_marks(*model.tokenizer())) json.value("insert");
@@ -154,6 +155,8 @@ Result<net::HttpResponse> show(Call& call) {
   json.field("template", chat_template == nullptr ? std::string() : chat_template->source());
   write_details(json, model.info());
   write_model_info(json, model);
+  if (model.media != nullptr)  // by this clients tell models that see
+    json.key("projector_info").open('{').field("general.architecture", "clip").field("clip.has_vision_encoder", true).close('}');
   write_capabilities(json, model, chat_template);
   json.field("modified_at", modified_at(model.info().path)).close('}');
   return net::HttpResponse::json(200, std::move(out));

@@ -111,6 +111,7 @@ Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const
   }
   ESP_TRY(const std::string prompt, prompt_of(*call.model, body));
   std::string text = prompt + std::get<std::string>(input.text);
+  if (info != nullptr && (body.input_type == "query" || body.prompt_name == "query")) text += info->behind_query;
   if (lowers) text = in_lower_case(text);
   if (body.longest) {
     ESP_TRY(made.ids, tokenizer->encode(text, options));
@@ -165,15 +166,31 @@ Result<RequestFields> chat_fields(const Call& call, const PooledBody& body, cons
 }
 
 // A text or ids with pictures, whose marks they have.
-Result<RequestFields> media_fields(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
-  Prompt prompt;
-  if (const auto* text = std::get_if<std::string>(&input.text)) prompt = *text;
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) prompt = *ids;
-  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, input.media));
+Result<RequestFields> media_fields(const Call& call, const PooledBody& body, const Prompt& prompt,
+                                   std::span<const MediaSource> sources, const std::string& place, std::string id) {
+  ESP_TRY(const std::vector<Prepared> media, prepare_media(call, sources));
   const EncodeOptions options{.add_special = body.add_special,
                               .parse_special = !is_special_text(SpecialAsText(), call.service.options)};
-  ESP_TRY(MediaPrompt encoded, encode_media_prompt(*call.model, prompt, media, options, input.place));
+  ESP_TRY(MediaPrompt encoded, encode_media_prompt(*call.model, prompt, media, options, place));
   return media_request(call, body, std::move(id), std::move(encoded.ids), std::move(encoded.pictures));
+}
+
+Prompt prompt_in(const TextInput& input) {
+  if (const auto* text = std::get_if<std::string>(&input.text)) return *text;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) return *ids;
+  return std::string();
+}
+
+// What is said and shown, as a user's turn behind the instruction that the body brings; a picture alone as its model wants.
+Result<RequestFields> shown_fields(const Call& call, const PooledBody& body, const ShownText& shown,
+                                   const std::string& place, std::string id) {
+  const auto& info = call.model->info().pooled;
+  if (info && !info->picture_prompt.empty() && shown.text.empty() && shown.media.size() == 1) {
+    ESP_TRY(const auto source, read_media_part(shown.media.front(), place));
+    return media_fields(call, body, info->picture_prompt, std::span(&*source, 1), place, std::move(id));
+  }
+  const Json turn = {{"role", "user"}, {"content", parts_of(shown)}};
+  return chat_fields(call, body, {{{"messages", Json::array({turn})}, {"add_generation_prompt", true}}}, std::move(id));
 }
 
 // Of a text that was written as a conversation here: what the caller named is at fault.
@@ -182,23 +199,26 @@ Error at_place(Error error, const std::string& place) {
   return error;
 }
 
-Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
-  if (const auto* chat = std::get_if<TextChat>(&input.text)) {
-    auto made = chat_fields(call, body, *chat, std::move(id));
+Result<RequestFields> text_fields(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  if (const auto* chat = std::get_if<TextChat>(&input.text)) return chat_fields(call, body, *chat, std::move(id));
+  if (const auto* shown = std::get_if<ShownText>(&input.text)) {
+    auto made = shown_fields(call, body, *shown, input.place, std::move(id));
     if (!made.ok()) return at_place(std::move(made).error(), input.place);
-    RequestFields fields = std::move(made).value();
-    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
+    return made;
   }
-  if (!input.media.empty()) {
-    ESP_TRY(RequestFields fields, media_fields(call, body, input, std::move(id)));
-    return make_request(std::move(fields), call.model->limits(), native_names(input.place));
-  }
+  if (!input.media.empty())
+    return media_fields(call, body, prompt_in(input), input.media, input.place, std::move(id));
   ESP_TRY(EncodedText text, encoded_text(call, body, input));
   ESP_CHECK(cut_to(body, call.model->limits(), text));
   RequestFields fields = treatment(call, body, std::move(id));
   fields.prompt = std::move(text.ids);
   fields.pooled = text.pooled;
   fields.pooled->each = body.each;
+  return fields;
+}
+
+Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+  ESP_TRY(RequestFields fields, text_fields(call, body, input, std::move(id)));
   return make_request(std::move(fields), call.model->limits(), native_names(input.place));
 }
 
@@ -250,9 +270,7 @@ Json parts_of(const ShownText& shown) {
 
 TextInput shown_input(ShownText shown, std::string place) {
   if (shown.media.empty()) return {std::move(place), std::move(shown.text)};
-  Json body = {{"messages", Json::array({{{"role", "user"}, {"content", parts_of(shown)}}})},
-               {"add_generation_prompt", true}};
-  return {std::move(place), TextChat{std::move(body)}};
+  return {std::move(place), std::move(shown)};
 }
 
 Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn pairs) {

@@ -29,26 +29,27 @@ struct TextChat {
   Json body;
 };
 
-// One text of a body.
-struct TextInput {
-  std::string place;
-  std::variant<std::string, std::vector<TokenId>, TextPair, TextChat> text = {};
-  std::optional<Error> error = {};
-  std::vector<MediaSource> media = {};  // of a text or ids that have their marks
-};
-
-// How a body holds pairs: not at all, or as lists of two strings.
-enum class PairsIn { none, lists };
 // An object of a body: what it shows and what it says.
 //   {"text", "image", "video"}, or {"content": [...]} with parts of messages
 struct ShownText {
   std::string text;           // "": none
   Json media = Json::array();  // parts of a message; their errors name the object's field
 };
+
+// One text of a body.
+struct TextInput {
+  std::string place;
+  std::variant<std::string, std::vector<TokenId>, TextPair, TextChat, ShownText> text = {};
+  std::optional<Error> error = {};
+  std::vector<MediaSource> media = {};  // of a text or ids that have their marks
+};
+
+// How a body holds pairs: not at all, or as lists of two strings.
+enum class PairsIn { none, lists };
 Result<ShownText> read_shown_text(const Json& object, const std::string& place);
 // Both as parts of a message: what is shown first.
 Json parts_of(const ShownText& shown);
-// A text, or, where something is shown, a conversation of one turn.
+// A text alone is a text.
 TextInput shown_input(ShownText shown, std::string place);
 
 // A string, a list of ids, an object, or a list of these; `is_list`: there was a list of texts.

@@ -121,9 +121,14 @@ class PromptBuilder {
   MediaPrompt made_;
 };
 
-Error not_as_many(const MediaTokens& tokens, std::size_t marks, std::size_t media, std::string_view field) {
-  return invalid_image(fmt::format("{} has {} marks {} for {} pictures and films; it needs one for each", field, marks,
-                                   tokens.mark, media),
+// `mark`, `film_mark`: what stands for a picture and for a film in this text.
+Error not_as_many(std::string_view mark, std::string_view film_mark, std::size_t marks, std::span<const Prepared> media,
+                  std::string_view field) {
+  const auto films = std::ranges::count_if(media, [](const Prepared& each) { return each->film; });
+  const auto pictures = std::ssize(media) - films;
+  std::string needs = fmt::format("{} {} for the pictures", pictures, mark);
+  if (films > 0) needs = fmt::format("{}{} {} for the films", pictures > 0 ? needs + " and " : "", films, film_mark);
+  return invalid_image(fmt::format("{} has {} marks of pictures and films, but it needs {}", field, marks, needs),
                        field);
 }
 
@@ -212,7 +217,8 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
     if (!found.marks.empty()) found.rest = text.size() - found.marks.back().begin - found.marks.back().bytes;
     return found;
   }
-  if (own > 0) return not_as_many(reader.tokens(false), own, media.size(), field);
+  const std::string& film_mark = reader.tokens(true).mark;
+  if (own > 0) return not_as_many(picture, film_mark, own, media, field);
   // What everybody writes: in its place stands what the template would write there.
   for (const auto& [general, general_film] :
        {std::pair("<image>", "<video>"), std::pair("<__media__>", "<__media__>")}) {
@@ -222,7 +228,7 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
     if (std::string_view(general) == general_film)
       for (std::size_t i = 0; i < films.size() && i < media.size(); ++i) films[i] = media[i]->film;
     if (!match(general_marks, films, media))
-      return not_as_many(reader.tokens(false), general_marks.size(), media.size(), field);
+      return not_as_many(general, general_film, general_marks.size(), media, field);
     FoundMarks replaced;
     std::size_t at = 0;
     for (const MediaMark& mark : general_marks) {
@@ -237,7 +243,7 @@ Result<FoundMarks> find_marks(const ServedModel& model, std::string_view text, s
     replaced.rest = text.size() - at;
     return replaced;
   }
-  return not_as_many(reader.tokens(false), 0, media.size(), field);
+  return not_as_many(picture, film_mark, 0, media, field);
 }
 
 namespace {
@@ -299,7 +305,7 @@ Result<MediaPrompt> expand_marks(const ServedModel& model, std::span<const Token
     films.push_back(is_film);
   }
   const std::size_t count = marks.size();
-  if (!match(marks, films, media)) return not_as_many(picture, count, media.size(), field);
+  if (!match(marks, films, media)) return not_as_many(picture.mark, film.mark, count, media, field);
   PromptBuilder prompt(media);
   std::size_t next = 0, numbers[2] = {0, 0};
   for (std::size_t i = 0; i < ids.size(); ++i) {
