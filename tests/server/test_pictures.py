@@ -7,10 +7,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
+import threading
+import time
 import unittest
 
-from harness import MODEL, SOURCE, Server
+from film_folders import png
+from harness import MODEL, SOURCE, Server, eventually
 
 PICTURES = SOURCE / "tests" / "data" / "pictures"
 TEMPLATE = ("{% for m in messages %}<|{{ m.role }}|>{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}"
@@ -137,6 +141,16 @@ class Pictures(unittest.TestCase):
         self.assertGreater(self.tokens([{"type": "video_url", "video_url": {"url": data_url("animated.gif")}}]), 3)
         self.refused([{"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}])
 
+    def test_files_are_named_as_browsers_name_them(self):
+        wanted = self.tokens([{"type": "image_url", "image_url": {"url": f"file://{self.media}/a.png"}}])
+        for url in (f"FILE://{self.media}/a.png", f"file://localhost{self.media}/a.png"):
+            self.assertEqual(self.tokens([{"type": "image_url", "image_url": {"url": url}}]), wanted)
+        self.refused([{"type": "image_url", "image_url": {"url": f"file://elsewhere{self.media}/a.png"}}])
+
+    def test_marks_that_are_missing_are_named(self):
+        told = self.server.post("/generate", {"text": "<video> <video>", "video_data": [[data_url("rgb.png")] * 2]}).json
+        self.assertIn("1 <video> for the films", told["error"]["message"])
+
     def test_model_info_says_so(self):
         self.assertFalse(self.server.get("/get_model_info").json["has_image_understanding"])  # it has no tower
         props = self.server.get("/props").json
@@ -149,6 +163,56 @@ class Pictures(unittest.TestCase):
             self.assertEqual(reply.status, 400)
             self.assertIn("reads no pictures", reply.json["error"]["message"])
             self.assertEqual(reply.json["error"]["param"], "messages[0].content[0]")
+
+
+class Films(unittest.TestCase):
+    """What a film costs others."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        cls.model = model_with_pictures(cls.root / "model")
+        cls.frame = "data:image/png;base64," + base64.b64encode(png(1500, 1500, bytes(1500 * 1500 * 3))).decode()
+
+    def body(self, frames):
+        return {"messages": [{"role": "user", "content": [{"type": "video", "video": frames}]}]}
+
+    def test_one_that_does_not_fit_is_refused_before_it_is_decoded(self):
+        frames = [data_url("rgb.png")] * 599 + ["data:image/png;base64,AAAA"]
+        with Server("--context-length", "64", model=self.model) as server:
+            reply = server.post("/v1/chat/completions/input_tokens", self.body(frames))
+            self.assertEqual((reply.status, reply.json["error"]["code"]), (400, "context_length_exceeded"), reply.body)
+            self.assertEqual(reply.json["error"]["param"], "messages[0].content[0]")
+
+    def test_a_long_one_holds_up_no_picture(self):
+        with Server(model=self.model) as server:
+            ended = []
+
+            def film():
+                reply = server.post("/v1/chat/completions/input_tokens", self.body([self.frame] * 200), timeout=200)
+                ended.append(("film", reply.status))
+
+            thread = threading.Thread(target=film)
+            thread.start()
+            eventually(lambda: 'espalier_background_running{pool="pictures"} 1' in server.get("/metrics").body.decode(), True)
+            picture = server.post("/v1/chat/completions/input_tokens", {"messages": [{"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": data_url("rgb.png")}}]}]})
+            ended.append(("picture", picture.status))
+            thread.join()
+            self.assertEqual(ended, [("picture", 200), ("film", 200)])
+
+    def test_work_for_one_ends_with_its_client_and_with_the_server(self):
+        with Server(model=self.model) as server:
+            for leaves in (True, False):
+                raw = server.open_stream("/v1/chat/completions/input_tokens", self.body([self.frame] * 1000))
+                time.sleep(1)
+                if leaves:
+                    raw.close()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertIsNotNone(server.process.wait(20))
 
 
 if __name__ == "__main__":

@@ -255,25 +255,36 @@ TEST_P(EachPictureModel, GivesTheLogitsOfGivenFeatures) {
               same ? "the same" : "differ");
 }
 
-TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
-  TowerGolden g(GetParam());
-  if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
-  const auto tower = g.tower(Activations::int8);
-  const auto decoder = g.decoder(Activations::int8);
-  ASSERT_TRUE(tower && decoder);
-  const auto own = g.json.value("bf16_reference", nlohmann::json::object()).value("rms", 0.0);
+// The root mean square error of the default decoder behind a tower, as a share of the logits' spread; the worst case's.
+double default_error(TowerGolden& g, Tower& tower, Decoder& decoder) {
   double worst = 0;
   for (const auto& c : g.json["cases"]) {
     const auto want = g.floats(c["name"].get<std::string>() + ".logits");
     const Pictures pictures = g.pictures(c["name"]);
-    const auto features = run(*tower, pictures.pictures);
-    SmallPool pool(decoder->keeps(), KvType::bf16, 512);
+    const auto features = run(tower, pictures.pictures);
+    SmallPool pool(decoder.keeps(), KvType::bf16, 512);
     Errors errors;
-    errors.add(logits(*decoder, pool, prompt_of(g, c, features), 512), want);
+    errors.add(logits(decoder, pool, prompt_of(g, c, features), 512), want);
     worst = std::max(worst, errors.rms() / g.json.value("logit_std", spread(want)));
   }
-  EXPECT_LE(worst, std::max(g.has_experts() ? 0.2 : 0.15, 1.5 * own));
-  std::printf("%-24s logits, default: root mean square %.1e of their spread\n", GetParam().c_str(), worst);
+  return worst;
+}
+
+// With a default tower, too, a sparse model (mm-glm5-next) chooses other image tokens to attend to where two of them are
+// nearly as good, so that its error may be half as large again as that of the reference in bf16.
+TEST_P(EachPictureModel, StaysNearTheLogitsInDefaultMode) {
+  TowerGolden g(GetParam());
+  if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
+  const auto exact = g.tower(Activations::f32), tower = g.tower(Activations::int8);
+  const auto decoder = g.decoder(Activations::int8);
+  ASSERT_TRUE(exact && tower && decoder);
+  const auto own = g.json.value("bf16_reference", nlohmann::json::object()).value("rms", 0.0);
+  const double usual = g.has_experts() ? 0.2 : 0.15;
+  const double of_decoder = default_error(g, *exact, *decoder), of_both = default_error(g, *tower, *decoder);
+  EXPECT_LE(of_decoder, std::max(usual, 1.3 * own));
+  EXPECT_LE(of_both, std::max(usual, 1.5 * own));
+  std::printf("%-24s logits, default: root mean square %.1e of their spread, %.1e behind an exact tower\n",
+              GetParam().c_str(), of_both, of_decoder);
 }
 
 TEST_P(EachPictureModel, PlacesTokensOnTheAxes) {

@@ -333,6 +333,15 @@ void write_requests(MetricsText& text, const Service& service, const std::string
   text.sample(static_cast<double>(service.active()), {});
 }
 
+void write_pools(MetricsText& text, const Service& service) {
+  const std::pair<const char*, const BackgroundPool*> pools[] = {
+      {"text", &service.pool}, {"bulk", &service.bulk}, {"slow", &service.slow}, {"pictures", &service.pictures}};
+  text.gauge("espalier_background_running", "Bodies being read, constraints compiled, pictures made ready");
+  for (const auto& [name, pool] : pools) text.sample(static_cast<double>(pool->running()), {{"pool", name}});
+  text.gauge("espalier_background_waiting", "Those that wait for a thread");
+  for (const auto& [name, pool] : pools) text.sample(static_cast<double>(pool->waiting()), {{"pool", name}});
+}
+
 void write_net(MetricsText& text, const net::ServerStats& stats) {
   const std::pair<std::string_view, std::uint64_t> counters[] = {{"connections_accepted", stats.connections_accepted},
                                                                  {"connections_refused", stats.connections_refused},
@@ -378,6 +387,7 @@ net::HttpResponse metrics(const Service& service, const net::HttpRequest& http) 
   write_engines(text, see(service.models));
   if (service.has_model()) write_models(text, entries);
   write_requests(text, service, service.has_model() ? entries.front().names.front() : std::string());
+  write_pools(text, service);
   if (service.net_stats) write_net(text, service.net_stats());
   write_process(text, service.started_at);
   auto response = net::HttpResponse::text(200, std::move(text).text());
