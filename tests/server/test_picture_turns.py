@@ -65,6 +65,12 @@ class Seeing(unittest.TestCase):
             self.server.generate(input_ids=[20 + i, first, *range(20, 110)], sampling_params={**GREEDY, "max_new_tokens": 1})
 
 
+class Marks(Seeing):
+    def test_those_that_are_missing_are_named(self):
+        told = self.refused("/generate", {"text": "<image> <image>", "image_data": [FIRST], "sampling_params": GREEDY}, 400, None)
+        self.assertIn("has 2 marks of pictures and films, but it needs 1 <image> for the pictures", told)
+
+
 class Sessions(Seeing):
     def turn(self, session, ids, pictures=None, rid=None, **more):
         params = {"id": session, **({"rid": rid} if rid else {}), **more}

@@ -165,6 +165,7 @@ Result<ModelFiles> open_model_files(const EngineOptions& options) {
     take_text(std::move(text), files);
   }
   if (!folder) ESP_CHECK(take_tower_file(options, files));
+  if (files.tokenizer && files.pooled) name_padding(*files.tokenizer, *files.pooled);
   if (files.tokenizer && files.tokenizer->size() > files.config.vocabulary)
     log::warning("the tokenizer has {} ids, but the model knows {}; ids above are refused", files.tokenizer->size(),
                  files.config.vocabulary);

@@ -46,13 +46,15 @@ PooledInfo scores(const Json& config_json, const ModelConfig& config) {
   return info;
 }
 
+constexpr std::string_view kPadding = "<pad>";  // stands for the vocabulary's own in behind_query, until it is known
+
 // What the processor of ColQwen2 in transformers 5.24 writes around queries and pictures.
 void prompt_as_colqwen2(PooledInfo& info) {
   info.prompts = {{"query", "Query: "}};
-  for (int i = 0; i < 10; ++i) info.behind_query += "<|endoftext|>";
+  for (int i = 0; i < 10; ++i) info.behind_query += kPadding;
   info.behind_query += "\n";
   info.picture_prompt =
-      "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|><|endoftext|>";
+      "<|im_start|>user\n<|vision_start|><image><|vision_end|>Describe the image.<|im_end|><|endoftext|>";
 }
 
 }  // namespace
@@ -93,6 +95,13 @@ Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
   info.pooling = name(spec.pooled->pooling);
   info.has_pairs = spec.token_types > 1;
   return std::optional(std::move(info));
+}
+
+void name_padding(const Tokenizer& tokenizer, PooledInfo& info) {
+  const auto pad = tokenizer.pad();
+  const std::string_view name = pad ? tokenizer.token_text(*pad) : std::string_view();
+  for (std::size_t at = 0; (at = info.behind_query.find(kPadding, at)) != std::string::npos; at += name.size())
+    info.behind_query.replace(at, kPadding.size(), name);
 }
 
 }  // namespace espalier

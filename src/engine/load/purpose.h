@@ -9,6 +9,7 @@
 #include "base/json/json.h"
 #include "engine/load/sentence_transformer.h"
 #include "model/config/config.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace espalier {
 
@@ -17,5 +18,8 @@ namespace espalier {
 Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
                                                  const std::optional<SentenceTransformer>& told,
                                                  const Json& config_json, ModelConfig& config);
+
+// Puts the tokenizer's padding into what stands behind queries.
+void name_padding(const Tokenizer& tokenizer, PooledInfo& info);
 
 }  // namespace espalier

@@ -6,6 +6,7 @@
 
 #include "server/answer/treatment.h"
 #include "server/fields/request_names.h"
+#include "server/media/media_reader.h"
 #include "server/media/prepare_media.h"
 #include "server/openai/body_fields.h"  // request_id
 #include "server/prompt/chat_prompt.h"
@@ -187,7 +188,12 @@ Result<RequestFields> shown_fields(const Call& call, const PooledBody& body, con
   const auto& info = call.model->info().pooled;
   if (info && !info->picture_prompt.empty() && shown.text.empty() && shown.media.size() == 1) {
     ESP_TRY(const auto source, read_media_part(shown.media.front(), place));
-    return media_fields(call, body, info->picture_prompt, std::span(&*source, 1), place, std::move(id));
+    ESP_CHECK(check_media(call, std::span(&*source, 1)));
+    std::string prompt = info->picture_prompt;
+    constexpr std::string_view kMark = "<image>";
+    if (const auto at = prompt.find(kMark); at != prompt.npos)
+      prompt.replace(at, kMark.size(), call.model->media->tokens(source->kind == MediaSource::Kind::film).mark);
+    return media_fields(call, body, prompt, std::span(&*source, 1), place, std::move(id));
   }
   const Json turn = {{"role", "user"}, {"content", parts_of(shown)}};
   return chat_fields(call, body, {{{"messages", Json::array({turn})}, {"add_generation_prompt", true}}}, std::move(id));
