@@ -1,4 +1,4 @@
-#include "grammar_tool/automaton_graph.h"
+#include "grammar/graph/automaton_graph.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,8 @@
 
 #include "base/svg.h"
 
-namespace espalier::command {
+namespace espalier::grammar {
 namespace {
-
-using grammar::Automaton;
-using grammar::ByteSet;
-using grammar::count_tokens;
-using grammar::State;
 
 constexpr std::size_t kMostLabel = 30;  // bytes
 
@@ -42,7 +37,7 @@ struct Followed {
   std::vector<int> byte;                // by edge; -1: several
 };
 
-Result<Followed> follow(grammar::Grammar& grammar, std::size_t most) {
+Result<Followed> follow(Grammar& grammar, std::size_t most) {
   Automaton& automaton = grammar.automaton();
   Followed out;
   std::map<State, std::size_t> places;
@@ -235,7 +230,7 @@ std::string bytes_label(const ByteSet& set) {
   return out + "]";
 }
 
-Result<ExplainedGrammar> explain(grammar::Grammar& grammar, std::size_t states) {
+Result<ExplainedGrammar> explain(Grammar& grammar, std::size_t states) {
   ESP_TRY(Followed raw, follow(grammar, states));
   ExplainedGrammar out;
   out.compressed = compress(raw);
@@ -260,4 +255,4 @@ std::string to_svg(const ExplainedGrammar& explained, std::string_view title) {
   return svg.document(std::max({compressed.width(), raw.width(), 400.0}), raw.bottom() + 20, title);
 }
 
-}  // namespace espalier::command
+}  // namespace espalier::grammar
