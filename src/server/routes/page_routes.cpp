@@ -10,7 +10,7 @@ namespace espalier::server {
 namespace {
 
 constexpr unsigned char kPage[] = {
-#include "chat_page_bytes.inc"
+#include "page_bytes.inc"
 };
 
 // 'sha256-...' of what stands between the tags; the page has one script and one style sheet. Source: CSP Level 3.
