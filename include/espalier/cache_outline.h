@@ -33,9 +33,9 @@ struct CacheOutline {
     std::uint64_t last_use = 0;               // on the tree's own clock
     bool pinned = false;                      // it cannot be evicted: it, or something behind it, is in use
     bool leaf = false;
-    bool more = false;                      // it has children that are not told
-    std::int64_t first_token = 0;           // place in `tokens`
-    int tokens = 0;                         // that are told
+    bool more = false;             // it has children that are not told
+    std::int64_t first_token = 0;  // place in `tokens`
+    int tokens = 0;                // that are told
   };
   std::vector<Node> nodes;
   std::vector<TokenId> tokens;

@@ -26,8 +26,8 @@ std::string hash_source(std::string_view page, std::string_view begin, std::stri
 
 // Nothing from elsewhere is loaded, sent to, or allowed to frame the page; no script runs and no style holds but its own.
 std::string policy_of_page(std::string_view page) {
-  return "default-src 'none'; script-src " + hash_source(page, "<script type=\"module\">", "</script>") + "; style-src " +
-         hash_source(page, "<style>", "</style>") +
+  return "default-src 'none'; script-src " + hash_source(page, "<script type=\"module\">", "</script>") +
+         "; style-src " + hash_source(page, "<style>", "</style>") +
          "; connect-src 'self'; img-src data: blob:; font-src data:; frame-ancestors 'none'; base-uri 'none'; "
          "form-action 'none'";
 }

@@ -17,9 +17,12 @@ struct HistogramField {
 };
 
 constexpr HistogramField kShown[] = {
-    {"time_to_first_token", &EngineMetrics::first_token}, {"inter_token_latency", &EngineMetrics::inter_token_latency},
-    {"request_duration", &EngineMetrics::duration},       {"queue", &EngineMetrics::queue},
-    {"step", &EngineMetrics::step},                       {"batch_size", &EngineMetrics::batch_size},
+    {"time_to_first_token", &EngineMetrics::first_token},
+    {"inter_token_latency", &EngineMetrics::inter_token_latency},
+    {"request_duration", &EngineMetrics::duration},
+    {"queue", &EngineMetrics::queue},
+    {"step", &EngineMetrics::step},
+    {"batch_size", &EngineMetrics::batch_size},
 };
 
 struct CounterField {

@@ -82,7 +82,8 @@ class TreeAnswer {
       const int parent = outline_.nodes[i].parent;
       const std::string before = parent < 0 ? std::string() : tails[static_cast<std::size_t>(parent)];
       const std::string text = before + text_of(i, outline_.nodes[i].tokens);
-      if (const auto at = in_small_letters(text).find(wanted); at != std::string::npos && found_ < most) found(i, text, at);
+      if (const auto at = in_small_letters(text).find(wanted); at != std::string::npos && found_ < most)
+        found(i, text, at);
       tails[i] = text.substr(text.size() - std::min(text.size(), wanted.size() - 1));
     }
   }
@@ -160,7 +161,8 @@ Result<net::HttpResponse> show_tree(Call& call) {
   const bool reachable = call.service.loopback() || keys.wants_key();
   const bool texts = reachable && keys.may_read_all(call.http.headers);
   if (!query.search.empty() && !texts)
-    return Error{Error::Kind::forbidden, "to search the texts of all requests needs the admin key", "search", "forbidden"};
+    return Error{Error::Kind::forbidden, "to search the texts of all requests needs the admin key", "search",
+                 "forbidden"};
   ESP_TRY(const auto charge, call.service.views.charge(1, "too many look at the cache; try again later"));
   const CacheOutlineLimits& limits = query.search.empty() ? query.limits : kSearched;
   TreeAnswer answer(*call.model, call.model->engine->cache_outline(limits), texts ? query.limits.tokens_of_node : 0);

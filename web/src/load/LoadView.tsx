@@ -1,6 +1,6 @@
 // The scheduler, live: who runs and waits, how full the batch and the pool are, how fast tokens come, how long things take.
 import { signal } from "@preact/signals";
-import { bytes, count, Notice, seconds } from "../shell/bits";
+import { bytes, count, duration, Notice } from "../shell/bits";
 import { usePolling } from "../state/poll";
 import { askState, model, type ModelState, serverState, serverTrouble } from "../state/server";
 import { Bars, Lines } from "./charts";
@@ -111,9 +111,9 @@ export function LoadView() {
   usePolling(watch, 1000);
   const one = model.value, state = serverState.value;
   return (
-    <div class="sheet wide load">
+    <div class="sheet wide load" tabIndex={0} role="region" aria-label="Load of the server">
       <header class="bar"><h2>Load</h2>
-        {one && state && <p>{one.name} on {one.isa}, {one.threads} {one.threads === 1 ? "thread" : "threads"} · version {state.version} · up {seconds(Date.now() / 1000 - state.started_at).replace(/ s$/, "")} s</p>}
+        {one && state && <p>{one.name} on {one.isa}, {one.threads} {one.threads === 1 ? "thread" : "threads"} · version {state.version} · up {duration(Date.now() / 1000 - state.started_at)}</p>}
       </header>
       <Notice text={serverTrouble.value} />
       {one?.histograms ? <Shown one={one} /> : one && <p class="note">{one.name} is {one.state}{one.state === "loading" ? `, ${(100 * one.progress).toFixed(0)} %` : ""}.</p>}

@@ -1,5 +1,6 @@
 // The trunk at the left: views are its arms, conversations the shoots of the first one. On a phone a row at the bottom.
 import { useRef, useState } from "preact/hooks";
+import { stop } from "../chat/send";
 import { begin, chat, currentId, exportChats, importChats, listed, remove } from "../state/chats";
 import { modelName } from "../state/server";
 import { settingsOpen } from "../state/settings";
@@ -34,7 +35,7 @@ function Conversations() {
           <li class={one.id === currentId.value && view.value === "chat" ? "on" : ""}>
             <button type="button" class="open" onClick={() => { currentId.value = one.id; go("chat"); }}
               aria-current={one.id === currentId.value ? "true" : undefined}>{one.title || "Untitled"}</button>
-            <button type="button" class="quiet away" aria-label={`Delete ${one.title || "this conversation"}`} onClick={() => remove(one.id)}>×</button>
+            <button type="button" class="quiet away" aria-label={`Delete ${one.title || "this conversation"}`} onClick={() => { stop(one.id); remove(one.id); }}>×</button>
           </li>
         ))}
       </ul>

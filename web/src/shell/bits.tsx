@@ -96,3 +96,8 @@ export function seconds(s: number): string {
   if (s < 0.0995) return `${(1000 * s).toPrecision(2)} ms`;
   return s < 0.9995 ? `${(1000 * s).toFixed(0)} ms` : `${s.toPrecision(3)} s`;
 }
+export function duration(s: number): string {
+  const units: [number, string][] = [[86400, "days"], [3600, "h"], [60, "min"]];
+  const [size, name] = units.find(([size]) => s >= 2 * size) ?? [1, "s"];
+  return `${Math.floor(s / size)} ${name}`;
+}

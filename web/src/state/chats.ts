@@ -76,6 +76,7 @@ function saveSoon(id: string): void {
 }
 
 export async function loadChats(): Promise<void> {
+  begin("");
   try {
     const read = (await entries<string, Chat>(store)).map(([, one]) => one).filter(isChat);
     for (const one of read) for (const turn of one.turns) turn.running = false;
@@ -84,7 +85,6 @@ export async function loadChats(): Promise<void> {
   } catch {
     /* likewise */
   }
-  if (!currentId.value) begin();
 }
 
 export const isChat = (value: unknown): value is Chat => {

@@ -15,7 +15,7 @@ const labelOf = (one: Placed): string => {
   return text.length > room ? `${text.slice(0, Math.max(1, room - 1))}…` : text;
 };
 const described = (node: TreeNode): string =>
-  `${count(node.end - node.begin)} tokens, positions ${node.begin} to ${node.end}, used ${node.hits} times${node.pinned ? ", in use" : ""}: ${oneLine(node.text ?? "").slice(0, 80)}`;
+  `${count(node.end - node.begin)} tokens, positions ${node.begin} to ${node.end}, used ${node.hits} times${node.pinned ? ", in use" : ""}`;
 
 // How lately: 0 (just now) to 3.
 function ageOf(node: TreeNode, clock: number): number {
@@ -31,15 +31,15 @@ function Arm({ one, clock, fresh, gone, on, found, onPick }: {
   const elbow = fromY === y ? "" : `M${fromX} ${fromY}V${y - bend}Q${fromX} ${y} ${fromX + bend} ${y}H${x}`;
   const names = ["arm", `age${ageOf(node, clock)}`, node.pinned ? "pinned" : "", fresh ? "fresh" : "", gone ? "gone" : "", on ? "on" : "", found ? "found" : ""];
   return (
-    <g class={names.filter(Boolean).join(" ")} role={gone ? undefined : "treeitem"} tabIndex={gone ? undefined : on ? 0 : -1} data-node={node.id}
-      aria-label={gone ? undefined : described(node)} aria-selected={gone ? undefined : on} aria-level={gone ? undefined : depthOf(one)} aria-hidden={gone} onClick={onPick}>
+    <g class={names.filter(Boolean).join(" ")} role={gone ? undefined : "treeitem"} tabindex={gone ? undefined : on ? 0 : -1} data-node={node.id}
+      aria-label={gone ? undefined : `${labelOf(one)}: ${described(node)}`} aria-selected={gone ? undefined : on} aria-level={gone ? undefined : depthOf(one)} aria-hidden={gone} onClick={onPick}>
       <path class="touch" d={`M${x} ${y - 6}H${to}`} />
       {elbow && <path class="wood" d={elbow} stroke-width="1.8" />}
       <path class="wood" d={`M${fromY === y ? fromX : x} ${y}H${to}`} stroke-width={thickness(node)} />
       <text x={x + 8} y={y - 7}>{labelOf(one)}</text>
       {node.pinned && <path class="knot" d={`M${to - 9} ${y - 5}l6 10M${to - 3} ${y - 5}l-6 10`} />}
       {node.leaf ? <circle class="fruit" cx={to + 2} cy={y} r={3 + Math.min(4, Math.log2(1 + node.hits))} /> : <circle class="bud" cx={to} cy={y} r="2.4" />}
-      {node.more && <text class="dots" x={to + 8} y={y + 4}>…</text>}
+      {node.more && <path class="dots" d={`M${to + 9} ${y}h.1m5 0h.1m5 0h.1`} />}
     </g>
   );
 }
