@@ -8,6 +8,7 @@ from harness import SOURCE
 
 try:
     from playwright.sync_api import expect, sync_playwright
+    expect.set_options(timeout=20_000)
 except ImportError:
     sync_playwright = expect = None
 

@@ -154,9 +154,19 @@ class TreeAnswer {
   std::size_t found_ = 0;
 };
 
+// The query's model, or the default one, as it is: looking neither loads it nor counts as a use.
+Result<std::shared_ptr<ServedModel>> looked_at(const Call& call) {
+  const std::string* name = call.http.query_value("model");
+  ESP_TRY(const int place, call.service.models.place_of(name != nullptr ? *name : std::string()));
+  if (auto model = call.service.models.look(place)) return model;
+  return Error{Error::Kind::unavailable, "this model is not in memory now; it is loaded when it is asked something",
+               "model", "model_not_loaded"};
+}
+
 // ?limit=NODES&depth=NODES&tokens=OF_EACH_NODE&search=TEXT; of a search `limit` is how many are found
 Result<net::HttpResponse> show_tree(Call& call) {
   ESP_TRY(TreeQuery query, read_tree_query(call.http));
+  ESP_TRY(const auto model, looked_at(call));
   const KeyRing& keys = *call.service.keys;
   const bool reachable = call.service.loopback() || keys.wants_key();
   const bool texts = reachable && keys.may_read_all(call.http.headers);
@@ -165,7 +175,7 @@ Result<net::HttpResponse> show_tree(Call& call) {
                  "forbidden"};
   ESP_TRY(const auto charge, call.service.views.charge(1, "too many look at the cache; try again later"));
   const CacheOutlineLimits& limits = query.search.empty() ? query.limits : kSearched;
-  TreeAnswer answer(*call.model, call.model->engine->cache_outline(limits), texts ? query.limits.tokens_of_node : 0);
+  TreeAnswer answer(*model, model->engine->cache_outline(limits), texts ? query.limits.tokens_of_node : 0);
   if (!query.search.empty()) answer.keep_only(query.search, static_cast<std::size_t>(query.limits.nodes));
   return net::HttpResponse::json(200, answer.write());
 }
@@ -173,7 +183,7 @@ Result<net::HttpResponse> show_tree(Call& call) {
 }  // namespace
 
 Result<> add_tree_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::get, "/v1/cache/tree", answering_any(service, Dialect::openai, show_tree));
+  return router.add(net::Method::get, "/v1/cache/tree", keeping_any(service, Dialect::openai, show_tree));
 }
 
 }  // namespace espalier::server
