@@ -40,6 +40,16 @@ function InForce() {
   );
 }
 
+// Behind which turn the next question follows. A question that came to nothing is left aside: the next one is a branch beside it.
+function lastHeard(chat: Chat): string {
+  const path = pathFrom(chat, "");
+  while (path.at(-1)?.problem) {
+    path.pop();
+    if (path.at(-1)?.role === "user") path.pop();
+  }
+  return path.at(-1)?.id ?? "";
+}
+
 export function Composer({ chat }: { chat: Chat }) {
   const [text, setText] = useState("");
   const [over, setOver] = useState(false);
@@ -72,7 +82,7 @@ export function Composer({ chat }: { chat: Chat }) {
   const send = () => {
     const pictures = added.value.map((one) => one.url);
     if (busy || (!text.trim() && pictures.length === 0)) return;
-    const parent = pathFrom(chat, "").filter((turn) => !turn.problem).at(-1)?.id ?? "";
+    const parent = lastHeard(chat);
     setText("");
     added.value = [];
     refused.value = noted.value = "";

@@ -59,7 +59,7 @@ function bodyFor(one: Chat, path: Turn[]): Record<string, unknown> {
   const system = one.system.trim() ? [{ role: "system", content: one.system }] : [];
   const tools = readTools.value.list;
   return {
-    model: modelName.value, messages: [...system, ...path.filter((turn) => !turn.problem).flatMap(messagesOf)],
+    model: modelName.value, messages: [...system, ...path.flatMap(messagesOf)],
     stream: true, stream_options: { include_usage: true }, ...samplingFields(true), ...shapeFields(shape.value),
     ...(tools.length > 0 ? { tools, tool_choice: mayAnswer(path) ? "auto" : toolsSet.value.choice } : {}), ...(chosen.value.tokens ? { logprobs: true, top_logprobs: 6 } : {}),
   };
