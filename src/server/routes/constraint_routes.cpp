@@ -45,7 +45,8 @@ Result<net::HttpResponse> draw_graph(Call& call) {
   auto drawn = draw_constraint(asked.constraint, tried.value_or(""), limits);
   if (!drawn.ok()) {
     Error error = std::move(drawn).error();
-    if (!call.may_be_slow && error.code == "grammar_too_complex") return call.run_again_slowly();
+    const bool slow = error.code == "grammar_too_complex" && error.kind != Error::Kind::too_large;
+    if (slow && !call.may_be_slow) return call.run_again_slowly();
     error.message = fmt::format("{}: {}", asked.place, error.message);
     error.field = asked.place;
     return error;
