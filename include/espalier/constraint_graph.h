@@ -38,7 +38,7 @@ struct ConstraintGraphLimits {
 
 // A constraint as it is shown to somebody who writes it.
 struct ConstraintGraph {
-  AutomatonGraph graph;      // a chain of states with a single way on is one edge
+  AutomatonGraph graph;      // a chain of states with a single way on is one edge, and so are the bytes of a character
   std::size_t followed = 0;  // states, before that
   std::size_t accepted = 0;  // bytes of the text that was tried, from its first on, that may come
   bool complete = false;     // a text may end behind them

@@ -304,7 +304,7 @@ class Pictures(ChatCase):
         self.shot(page, "picture")
         self.say(page, "And now?")
         self.assertEqual(self.bodies(page)[1]["messages"][0]["content"], content, "it stays in the conversation")
-        expect(page.locator(".figures", has_text="from the cache")).to_have_count(1)
+        expect(page.locator(".turn.assistant").last.locator(".figures").first).to_contain_text("from the cache")
 
     def test_a_file_that_only_says_it_is_a_picture_is_refused_by_name(self):
         page = self.open(self.server, expected=("400",))

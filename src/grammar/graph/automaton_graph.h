@@ -21,8 +21,9 @@ struct ExplainedGrammar {
   AutomatonGraph raw, compressed;
 };
 
-// At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's.
-Result<ExplainedGrammar> explain(Grammar& grammar, std::size_t states);
+// At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's. `characters`: in the compressed
+// graph the bytes of a character beyond ASCII are one edge, whichever character it is.
+Result<ExplainedGrammar> explain(Grammar& grammar, std::size_t states, bool characters = false);
 
 // The text, or as much of it as `most` bytes hold together with a sign that there is more; characters stay whole.
 std::string shortened(std::string text, std::size_t most);

@@ -36,7 +36,7 @@ Result<ConstraintGraph> draw_constraint(const Constraint& constraint, std::strin
                                         const ConstraintGraphLimits& limits) {
   const auto bytes = std::make_shared<grammar::Vocabulary>(std::vector<std::string>());
   ESP_TRY(const auto compiled, Grammar::compile(constraint, bytes, limits_for(limits)));
-  ESP_TRY(grammar::ExplainedGrammar explained, grammar::explain(*compiled, limits.states));
+  ESP_TRY(grammar::ExplainedGrammar explained, grammar::explain(*compiled, limits.states, true));
   ConstraintGraph out;
   out.followed = explained.raw.nodes.size();
   out.graph = std::move(explained.compressed);

@@ -24,6 +24,17 @@ TEST(ConstraintGraph, ChainsOfBytesAreOneEdgeAndEndsAreMarked) {
   for (const auto& edge : graph.edges) EXPECT_LT(std::max(edge.from, edge.to), graph.nodes.size());
 }
 
+TEST(ConstraintGraph, TheBytesOfACharacterAreOneEdge) {
+  const auto drawn = draw_constraint({Kind::regex, "<[^<>]*>"}, "<a\xc3\xa9\xe2\x82\xac>");
+  ASSERT_TRUE(drawn.ok()) << drawn.error().message;
+  EXPECT_EQ(drawn->graph.nodes.size(), 3u) << "before, within and behind the marks";
+  std::size_t beyond = 0;
+  for (const auto& edge : drawn->graph.edges) beyond += edge.label == "non-ASCII" && edge.from == edge.to;
+  EXPECT_EQ(beyond, 1u);
+  EXPECT_EQ(drawn->accepted, 8u);
+  EXPECT_TRUE(drawn->complete);
+}
+
 TEST(ConstraintGraph, TellsHowFarATextMayGoAndWhetherItMayEndThere) {
   const Constraint regex{Kind::regex, "[a-c]{2,3}"};
   const auto tried = [&](std::string_view text) {

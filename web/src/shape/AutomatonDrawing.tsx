@@ -1,6 +1,6 @@
 // An automaton from left to right: states as knots, what leads on as wires with what is read on them.
 import * as dagre from "@dagrejs/dagre";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 
 export interface Automaton {
   nodes: { depth: number; end: boolean; more: boolean }[];
@@ -45,10 +45,15 @@ function Loops({ x, y, labels }: { x: number; y: number; labels: string[] }) {
 
 export function AutomatonDrawing({ automaton }: { automaton: Automaton }) {
   const graph = useMemo(() => layOut(automaton), [automaton]);
+  const canvas = useRef<HTMLDivElement>(null);
+  useEffect(() => { // where it begins is in sight
+    const start = graph.node("0") as { y: number };
+    canvas.current!.scrollTop = start.y - canvas.current!.clientHeight / 2;
+  }, [graph]);
   const size = graph.graph();
   const width = Math.max(60, size.width ?? 0), height = Math.max(40, size.height ?? 0);
   return (
-    <div class="canvas" tabIndex={0} role="region" aria-label="Drawing of the automaton">
+    <div class="canvas" ref={canvas} tabIndex={0} role="region" aria-label="Drawing of the automaton">
       <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img"
         aria-label={`An automaton of ${automaton.nodes.length} states and ${automaton.edges.length} ways between them`}>
         <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M1 1L7 4L1 7" class="tip" /></marker></defs>

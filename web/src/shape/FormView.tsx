@@ -30,7 +30,7 @@ function useChecked(form: Shape, kind: Written): { checked: Checked | null; trou
     see((now) => ({ ...now, asking: true }));
     const timer = setTimeout(async () => {
       try {
-        const body = { ...shapeFields({ ...form, kind }), tried, states: 120 };
+        const body = { ...shapeFields({ ...form, kind }), tried, states: 100 };
         see({ checked: await askJson<Checked>("/v1/grammar/graph", { body, signal: control.signal }), trouble: "", asking: false });
       } catch (failure) {
         if (!wasStopped(failure)) see((now) => ({ checked: now.checked, trouble: sentenceOf(failure), asking: false }));

@@ -40,7 +40,7 @@ export interface Shape {
 export const defaultSchema = `{
   "type": "object",
   "properties": {
-    "name": {"type": "string", "maxLength": 30},
+    "name": {"type": "string", "pattern": "^[A-Z][a-z]+$"},
     "kind": {"enum": ["apple", "pear", "quince"]},
     "year": {"type": "integer", "minimum": 1600}
   },
