@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Mark } from "../shell/Mark";
 import { Growing } from "../shell/bits";
 import { change, chat, exportChats } from "../state/chats";
-import { model, serverState, serverTrouble } from "../state/server";
+import { model, serverState, serverTrouble, shortName } from "../state/server";
 import { chosen } from "../state/settings";
 import { Branches } from "./Branches";
 import { Composer } from "./Composer";
@@ -15,7 +15,7 @@ function Empty() {
   return (
     <div class="empty">
       <Mark size={72} />
-      <h2>{one ? one.name : state ? "No model is served" : "Espalier"}</h2>
+      <h2>{one ? shortName(one.name) : state ? "No model is served" : "Espalier"}</h2>
       <p>
         {serverTrouble.value || (state?.phase === "loading" ? state.loading : one?.abilities && !one.abilities.chat
           ? "This model has no chat template: use the view Complete." : one?.context_length

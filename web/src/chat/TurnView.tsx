@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { CopyButton, count, Growing, seconds } from "../shell/bits";
 import { begin, change, childrenOf, type Chat, chat as currentChat, removeTurn, type Turn } from "../state/chats";
+import { shortName } from "../state/server";
 import { chosen } from "../state/settings";
 import { Markdown } from "../text/Markdown";
 import { Tokens } from "../text/Tokens";
@@ -138,7 +139,7 @@ export function TurnView({ chat, turn, inColumn }: TurnProps) {
   return (
     <article class={`turn ${turn.role}${turn.running ? " running" : ""}`} aria-busy={turn.running} data-turn={turn.id}>
       <header>
-        <h3>{speakers[turn.role] || turn.model || "Answer"}{turn.edited && <small> · edited</small>}</h3>
+        <h3>{speakers[turn.role] || shortName(turn.model ?? "") || "Answer"}{turn.edited && <small> · edited</small>}</h3>
         {turn.role === "user" && !editing && <Deeds chat={chat} turn={turn} onEdit={() => edit(true)} />}
         {!inColumn && <Siblings chat={chat} turn={turn} />}
       </header>

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { bytes, count, duration, Notice } from "../shell/bits";
 import { usePolling } from "../state/poll";
-import { askState, model, type ModelState, serverState, serverTrouble } from "../state/server";
+import { askState, model, type ModelState, serverState, serverTrouble, shortName } from "../state/server";
 import { Bars, Lines } from "./charts";
 
 interface Moment {
@@ -113,7 +113,7 @@ export function LoadView() {
   return (
     <div class="sheet wide load" tabIndex={0} role="region" aria-label="Load of the server">
       <header class="bar"><h2>Load</h2>
-        {one && state && <p>{one.name} on {one.isa}, {one.threads} {one.threads === 1 ? "thread" : "threads"} · version {state.version} · up {duration(Date.now() / 1000 - state.started_at)}</p>}
+        {one && state && <p>{shortName(one.name)} on {one.isa}, {one.threads} {one.threads === 1 ? "thread" : "threads"} · version {state.version} · up {duration(Date.now() / 1000 - state.started_at)}</p>}
       </header>
       <Notice text={serverTrouble.value} />
       {one?.histograms ? <Shown one={one} /> : one && <p class="note">{one.name} is {one.state}{one.state === "loading" ? `, ${(100 * one.progress).toFixed(0)} %` : ""}.</p>}

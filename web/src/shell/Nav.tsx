@@ -2,7 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { stop } from "../chat/send";
 import { begin, chat, currentId, exportChats, importChats, listed, remove } from "../state/chats";
-import { modelName } from "../state/server";
+import { modelName, shortName } from "../state/server";
 import { settingsOpen } from "../state/settings";
 import { Mark } from "./Mark";
 import { go, type View, view, views } from "./views";
@@ -68,7 +68,7 @@ export function Nav() {
       </nav>
       <Conversations key={chat.value.id === currentId.value ? "list" : "none"} />
       <button type="button" class="settings-button" aria-expanded={settingsOpen.value} onClick={() => { settingsOpen.value = !settingsOpen.value; }}>
-        <span class="model">{modelName.value || "no model"}</span><span>Settings</span>
+        <span class="model" title={modelName.value}>{shortName(modelName.value) || "no model"}</span><span>Settings</span>
       </button>
     </aside>
   );

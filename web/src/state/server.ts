@@ -62,3 +62,6 @@ export const model = computed<ModelState | undefined>(() => {
   return all.find((one) => one.name === chosen.value.model) ?? all[0];
 });
 export const modelName = computed(() => model.value?.name ?? chosen.value.model);
+
+// As people read it: of a folder or file its last part.
+export const shortName = (name: string): string => name.split("/").filter(Boolean).at(-1) ?? name;
