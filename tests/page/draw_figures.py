@@ -16,7 +16,8 @@ from harness import SOURCE  # noqa: E402
 FIGURES = SOURCE / "docs" / "figures"
 SYSTEM = "You are a gardener who answers briefly."
 QUESTIONS = ["Which pears ripen early?", "Which pears keep until spring?", "When are pears pruned?", "How deep do I plant a young apple tree?",
-             "How far apart do apple trees stand?", "What is a rootstock?", "Is quince a rootstock for pears?"]
+             "How far apart do apple trees stand?", "What is a rootstock?", "Is quince a rootstock for pears?", "How is a cordon trained?",
+             "How is a fan trained?", "When are pears picked?"]
 
 
 def chat(base, question, tokens=24):
@@ -28,13 +29,13 @@ def chat(base, question, tokens=24):
 def draw_chat(page, base):
     page.goto(base)
     page.locator(".settings-button").click()
-    for name, value in (("temperature", "0.7"), ("max_tokens", "90"), ("n", "2"), ("seed", "11")):
+    for name, value in (("temperature", "0.4"), ("max_tokens", "110"), ("n", "2"), ("seed", "5")):
         page.locator(f".drawer [name={name}]").fill(value)
     page.get_by_role("button", name="Close").click()
     page.locator(".system summary").click()
     page.get_by_label("System prompt", exact=True).fill(SYSTEM)
     page.locator(".system summary").click()
-    page.get_by_label("Message", exact=True).fill("Why would anybody train a pear tree flat against a wall?")
+    page.get_by_label("Message", exact=True).fill("Give me three tips for planting an apple tree.")
     page.keyboard.press("Enter")
     expect(page.locator(".branch")).to_have_count(2)
     expect(page.locator(".turn.running")).to_have_count(0, timeout=120_000)
@@ -51,10 +52,10 @@ def draw_tree(page, base):
         chat(base, question)
     page.goto(base + "#tree")
     expect(page.locator(".arm").nth(8)).to_be_visible()
-    running = threading.Thread(target=chat, args=(base, "What do bees have to do with apples?", 120))
+    running = threading.Thread(target=chat, args=(base, "What do bees have to do with apples?", 600))
     running.start()
     expect(page.locator(".arm.pinned").first).to_be_visible()
-    page.wait_for_timeout(1600)
+    page.wait_for_timeout(1100)
     page.screenshot(path=FIGURES / "page-tree.png")
     running.join()
 

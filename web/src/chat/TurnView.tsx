@@ -18,7 +18,7 @@ function Figures({ turn }: { turn: Turn }) {
   if (!f) return null;
   const rate = f.made > 1 && f.ms - f.firstMs > 50 ? (f.made - 1) / ((f.ms - f.firstMs) / 1000) : 0;
   const parts = [
-    `${count(f.made)} tokens`, rate > 0 ? `${rate.toFixed(rate < 20 ? 1 : 0)} a second` : "", `first after ${seconds(f.firstMs / 1000)}`,
+    `${count(f.made)} tokens${f.answers > 1 ? " together" : ""}`, rate > 0 ? `${rate.toFixed(rate < 20 ? 1 : 0)} a second` : "", `first after ${seconds(f.firstMs / 1000)}`,
     f.cached > 0 ? `${count(f.cached)} of ${count(f.prompt)} prompt tokens from the cache` : `${count(f.prompt)} prompt tokens`,
   ];
   return <span class="figures">{parts.filter(Boolean).join(" · ")}</span>;

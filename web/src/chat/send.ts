@@ -132,6 +132,7 @@ class Answers {
     const figures: Figures = {
       prompt: usage.prompt_tokens, cached: usage.prompt_tokens_details?.cached_tokens ?? 0, made: usage.completion_tokens,
       thought: usage.completion_tokens_details?.reasoning_tokens ?? 0, firstMs: this.first - this.begun, ms: now - this.begun,
+      answers: this.turns.length,
     };
     for (const turn of this.turns) changeTurn(this.chat, turn.id, () => ({ figures }));
   }

@@ -20,6 +20,7 @@ export interface Figures {
   thought: number;
   firstMs: number; // until the first piece
   ms: number;
+  answers: number; // that were made at once, of which `made` is told together
 }
 export interface Turn {
   id: string;
