@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "espalier/cache_event.h"
+#include "espalier/cache_outline.h"
 #include "espalier/grammar.h"
 #include "espalier/request.h"
 #include "espalier/stream.h"
@@ -210,6 +211,8 @@ class Engine {
   void pin_soon(PinWish wish);          // the same without waiting; what fails is not told
   Result<> unpin(std::string_view id);  // not_found
   std::vector<PinInfo> pins() const;    // oldest first
+  // The prefix tree as it stands between two steps; waits for one to end.
+  CacheOutline cache_outline(const CacheOutlineLimits& limits) const;
   // From now on `sink` is told of what the cache takes in and lets go of, on the engine thread, between two steps. First
   // comes what is on disk already.
   void watch_cache(std::function<void(std::vector<CacheEvent>)> sink);

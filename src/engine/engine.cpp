@@ -519,6 +519,10 @@ std::vector<PinInfo> Engine::pins() const {
   return impl_->on_engine_thread<std::vector<PinInfo>>([](EngineCore& core) { return core.pins().list(core.now()); });
 }
 
+CacheOutline Engine::cache_outline(const CacheOutlineLimits& limits) const {
+  return impl_->on_engine_thread<CacheOutline>([limits](EngineCore& core) { return core.cache_outline(limits); });
+}
+
 std::int64_t Engine::save_cache(std::chrono::milliseconds limit) {
   if (impl_->options.cache_dir.empty()) return 0;
   impl_->cache_saved = true;

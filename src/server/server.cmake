@@ -2,7 +2,7 @@
 find_package(SQLite3 REQUIRED)
 target_link_libraries(espalier_server PRIVATE SQLite::SQLite3)
 
-# OpenSSL's SHA-256 and constant-time compare for keys; the chat page becomes a string inside the binary.
+# OpenSSL's SHA-256 and constant-time compare for keys; the page becomes a string inside the binary.
 find_package(OpenSSL REQUIRED)
 target_link_libraries(espalier_server PRIVATE OpenSSL::Crypto)
 
@@ -11,14 +11,14 @@ function(espalier_embed_page source header)
   add_custom_command(OUTPUT ${header}
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DHEADER=${header} -P ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
     DEPENDS ${source} ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
-    COMMENT "Embedding the chat page")
+    COMMENT "Embedding the page")
 endfunction()
 
 set(page_dir ${PROJECT_BINARY_DIR}/generated/server)
 file(MAKE_DIRECTORY ${page_dir})
-espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/chat_page.html ${page_dir}/chat_page_bytes.inc)
-target_sources(espalier_server PRIVATE ${page_dir}/chat_page_bytes.inc)
-add_custom_target(espalier_generated DEPENDS ${page_dir}/chat_page_bytes.inc)  # what clang-tidy needs without a build
+espalier_embed_page(${PROJECT_SOURCE_DIR}/web/built/page.html ${page_dir}/page_bytes.inc)
+target_sources(espalier_server PRIVATE ${page_dir}/page_bytes.inc)
+add_custom_target(espalier_generated DEPENDS ${page_dir}/page_bytes.inc)  # what clang-tidy needs without a build
 target_include_directories(espalier_server PRIVATE ${page_dir})
 
 # Films in containers of video: FFmpeg's headers say how its libraries look, which are loaded when a film asks for them.

@@ -67,6 +67,7 @@ class Service {
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
+  Budget views{4};                             // looks at the cache and drawings of constraints that are made at once
   Budget body_budget;                          // bytes of large bodies that wait to be read: four of the largest
   const std::shared_ptr<Budget> media_memory;  // bytes of pictures made ready, of requests and of caches
   MediaFetcher media;

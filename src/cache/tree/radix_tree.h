@@ -230,6 +230,8 @@ class RadixTree : private TreeNodes {
   void for_each(F&& visit) const {
     for (std::uint32_t n = first_node(); n != none; n = node_after(n)) visit(TreeNodes::view(n));
   }
+  // A copy of it, for somebody who looks. O(what is told), however large the tree is.
+  CacheOutline outline(const CacheOutlineLimits& limits) const;
   using TreeNodes::NodeView, TreeNodes::alive;
   NodeView view(NodeHandle handle) const { return TreeNodes::view(handle.index); }  // Requires: alive(handle).
   ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale

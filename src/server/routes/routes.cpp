@@ -12,6 +12,11 @@ constexpr RoutePolicy kPolicies[] = {
     {"/metrics", Access::metrics, Needs::nothing},
     {"/", Access::page, Needs::nothing, true},
     {"/v1/chat/completions", Access::user, Needs::work, true},
+    {"/v1/completions", Access::user, Needs::work, true},
+    {"/v1/programs", Access::user, Needs::work, true},
+    {"/v1/state", Access::user, Needs::nothing, true},
+    {"/v1/cache/tree", Access::user, Needs::model, true},
+    {"/v1/grammar/graph", Access::user, Needs::nothing, true},
     {"/version", Access::user, Needs::nothing},
     {"/health_generate", Access::control, Needs::work},
     {"/v1/cache/pin", Access::control, Needs::work},
@@ -78,6 +83,9 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_control_routes(router, service));
   ESP_CHECK(add_model_routes(router, service));
   ESP_CHECK(add_pin_routes(router, service));
+  ESP_CHECK(add_tree_routes(router, service));
+  ESP_CHECK(add_state_routes(router, service));
+  ESP_CHECK(add_constraint_routes(router, service));
   ESP_CHECK(add_session_routes(router, service));
   ESP_CHECK(add_metrics_routes(router, service));
   return add_page_routes(router, service);
