@@ -59,6 +59,36 @@ void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std
   }
 }
 
+std::int64_t Linear::apart_width() const {
+  std::int64_t width = 0;
+  for (const PackedMatrix& part : parts_) width += part.outputs();
+  return width;
+}
+
+void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const {
+  std::int64_t at = 0;
+  for (const PackedMatrix& part : parts_) {
+    RowBlock block = x.as(input_format(with, part, false));
+    block.rows = rows;
+    matmul(with.cpu, with.team, part, block, out + at, apart_width(),
+           {.ordered_as = kernel_format(with, part, false)});
+    at += part.outputs();
+  }
+}
+
+void Linear::join(const CpuKernels& cpu, Finish gate, float* apart, float* out) const {
+  const std::int64_t each = paired() ? kPanelColumns : outputs_;
+  for (std::int64_t at = 0; at < outputs_; at += each) {
+    const std::int64_t n = std::min(each, outputs_ - at);
+    float *gates = apart + 2 * at, *sums = gates + each;
+    if (bias() != nullptr) {
+      cpu.functions.add(gates, bias() + at, gates, n);
+      cpu.functions.add(sums, bias() + outputs_ + at, sums, n);
+    }
+    cpu.gate_sums(gate, gates, sums, out + at, n);
+  }
+}
+
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
                              int rows) const {
   RowBlock block = x.as(format(with));

@@ -63,7 +63,7 @@ Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responde
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::none));
   work.each_alone = true;
   const bool several = info->pooling == "none";
-  PooledListReply reply{.model = call.model->name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
+  PooledListReply reply{.model = call.model_name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
   reply.fill = [body, info = *info, width, several](JsonWriter& json, PooledText& text) {
     shape(body, info, width, text.pooled);
     json.key("embedding");
@@ -83,7 +83,7 @@ Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) 
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
   work.each_alone = true;
   const bool several = body.each || info->pooling == "none";
-  PooledListReply reply{.model = call.model->name(),
+  PooledListReply reply{.model = call.model_name(),
                         .id = "pool-" + request_id(call.http, body.rid, 0, 1),
                         .element = "pooling",
                         .empty_field = "data"};
@@ -103,7 +103,7 @@ Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder)
   PooledWork work;
   ESP_TRY(work.texts, texts_of(call, body, PairsIn::lists));
   work.each_alone = true;
-  PooledListReply reply{.model = call.model->name(),
+  PooledListReply reply{.model = call.model_name(),
                         .id = "classify-" + request_id(call.http, body.rid, 0, 1),
                         .element = "classification",
                         .empty_field = "label"};
