@@ -180,7 +180,7 @@ struct AdapterInfo {
   std::int64_t bytes = 0;
   int rank = 0;  // the largest
 };
-AdapterInfo describe(const Adapter& adapter);
+AdapterInfo describe(const LoraAdapter& adapter);
 // The model that an adapter's folder says it is for; empty where it does not.
 std::string base_of_adapter(const std::string& path);
 
@@ -229,7 +229,7 @@ class Engine {
   // A LoRA adapter (a PEFT folder or a GGUF file) for RequestFields::adapter, while the engine runs; it may be dropped
   // whenever the caller likes: requests hold it. most_rank: larger ones are refused; 0 = none is. Takes as long as reading
   // its file. Fails: model/adapters/.
-  Result<std::shared_ptr<const Adapter>> load_adapter(const std::string& path, int most_rank = 0) const;
+  Result<std::shared_ptr<const LoraAdapter>> load_adapter(const std::string& path, int most_rank = 0) const;
   void drain();                           // from now on submit() answers unavailable; running work goes on
   Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
 

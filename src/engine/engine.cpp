@@ -247,7 +247,7 @@ PoolingPlan Engine::Impl::pooling_plan() {
           .row_width = decoder->vocabulary(),
           .width = decoder->pooled_width(),
           .at_once = Decoder::kPooledRows,
-          .finish = [this](std::span<const float* const> vectors, std::span<const Adapter* const> adapters) {
+          .finish = [this](std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters) {
             return decoder->finish(vectors, adapters);
           }};
 }
@@ -427,7 +427,7 @@ Result<Stream> Engine::submit(Request request) {
   return std::move(streams.front());
 }
 
-AdapterInfo describe(const Adapter& adapter) {
+AdapterInfo describe(const LoraAdapter& adapter) {
   return {adapter.print(), static_cast<std::int64_t>(adapter.bytes()), adapter.rank()};
 }
 
@@ -435,7 +435,7 @@ std::string base_of_adapter(const std::string& path) {
   return base_model_of(path);
 }
 
-Result<std::shared_ptr<const Adapter>> Engine::load_adapter(const std::string& path, int most_rank) const {
+Result<std::shared_ptr<const LoraAdapter>> Engine::load_adapter(const std::string& path, int most_rank) const {
   ESP_TRY(const AdapterFile file, open_adapter(path, most_rank));
   return impl_->decoder->bind(file);
 }

@@ -14,7 +14,7 @@
 
 namespace espalier {
 
-class Adapter;  // model/adapters/adapter.h
+class LoraAdapter;  // model/adapters/adapter.h
 
 // Where the state goes that stands behind some of a sequence's rows: the first `rows` of them, fewer than all.
 struct StateMark {
@@ -49,7 +49,7 @@ struct BatchSequence {
   // (a picture); a row of no span has its own position. A span is never cut between batches.
   std::span<const std::int32_t> span_first = {}, span_last = {};
   // What is added to the model's matrices for its rows, bound to this model; null: nothing.
-  const Adapter* adapter = nullptr;
+  const LoraAdapter* adapter = nullptr;
 };
 
 // Rows of tables that are added up for each row of the batch, `count` of them.

@@ -71,7 +71,7 @@ struct Decoder::Impl {
       return pooled;
     }
     int width() const { return program_.vocabulary; }
-    std::span<const float> run(std::span<const float* const> vectors, std::span<const Adapter* const> adapters) {
+    std::span<const float> run(std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters) {
       tokens_.assign(vectors.size(), 0);
       sequences_.clear();
       for (std::size_t i = 0; i < adapters.size(); ++i)
@@ -171,12 +171,12 @@ std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
   return impl_->running.forward(batch, kv);
 }
 
-Result<std::shared_ptr<const Adapter>> Decoder::bind(const AdapterFile& file) const {
+Result<std::shared_ptr<const LoraAdapter>> Decoder::bind(const AdapterFile& file) const {
   return bind_adapter(file, {impl_->spec, impl_->program, impl_->naming, impl_->loaded.matrices});
 }
 
 std::span<const float> Decoder::finish(std::span<const float* const> vectors,
-                                       std::span<const Adapter* const> adapters) {
+                                       std::span<const LoraAdapter* const> adapters) {
   if (impl_->pooled) return impl_->pooled->run(vectors, adapters);
   std::vector<float>& out = impl_->unfinished;
   out.clear();

@@ -35,7 +35,7 @@ void Pooler::finish(std::span<Sequence* const> ended) {
   std::vector<Part> parts;
   std::vector<const float*> vectors;
   std::vector<Sequence*> owners;
-  std::vector<const Adapter*> adapters;
+  std::vector<const LoraAdapter*> adapters;
   for (Sequence* s : ended) parts.push_back({s, s->rows.take(of(*s))});
   for (const Part& part : parts)
     for (std::size_t at = 0; at < part.vectors.size(); at += static_cast<std::size_t>(plan_->row_width)) {

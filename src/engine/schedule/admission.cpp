@@ -162,12 +162,12 @@ bool Admission::is_being_seen(Sequence& s) {
 
 // As many adapters as may be are in the batch, and its own is not among them.
 bool Admission::adapter_waits(const Sequence& waiting) const {
-  const Adapter* const wanted = waiting.request->fields().adapter.get();
+  const LoraAdapter* const wanted = waiting.request->fields().adapter.get();
   if (options_.max_adapters == 0 || wanted == nullptr) return false;
-  std::set<const Adapter*> in_batch;
+  std::set<const LoraAdapter*> in_batch;
   for (const auto* list : {&sequences_.running, &sequences_.admitted})
     for (const auto& s : *list)
-      if (const Adapter* adapter = s->request->fields().adapter.get()) in_batch.insert(adapter);
+      if (const LoraAdapter* adapter = s->request->fields().adapter.get()) in_batch.insert(adapter);
   return !in_batch.contains(wanted) && std::cmp_greater_equal(in_batch.size(), options_.max_adapters);
 }
 

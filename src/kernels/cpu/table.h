@@ -68,9 +68,6 @@ struct CpuKernels {
   // Rotates the pairs (i, i + half) of one head: cosines and sines of `half` angles each.
   void (*rotate_halves)(float* head, const float* cosines, const float* sines, int half);
 
-  // y = finish(gate, sum) of two rows of sums, bit for bit as a product of paired panels joins them (Finish::gate_...).
-  void (*gate_sums)(Finish, const float* gate, const float* sum, float* y, std::int64_t n);
-
   // One token's key and value of one KV head, rounded to what the layer stores. v is null where the layer is latent
   // (k is the row) or keeps keys only.
   void (*store_kv)(const KvLayer&, Slot slot, const float* k, const float* v, int kv_head, HeadDims dims);

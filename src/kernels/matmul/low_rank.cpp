@@ -7,9 +7,9 @@
 namespace espalier {
 namespace {
 
-constexpr int kRows = 16;                 // of a piece: their floats stay in a near cache
-constexpr std::int64_t kColumns = 512;    // of out that one chunk adds to
-constexpr std::int64_t kPanel = kPanelColumns;
+constexpr int kRowsOfPiece = 16;                 // of a piece: their floats stay in a near cache
+constexpr std::int64_t kColumnsOfChunk = 512;    // of out that one chunk adds to
+constexpr std::int64_t kColumnsOfPanel = kPanelColumns;
 
 void add_codes(const std::byte* row, std::int64_t begin, std::int64_t end, const ActivationScale& scale, bool adds,
                float* out) {
@@ -46,8 +46,8 @@ void floats_of_wide(const std::byte* row, std::int64_t k, float* out) {
 
 std::int64_t column_of(const LowRankPart& part, std::int64_t column) {
   if (part.turn == LowRankPart::Turn::none) return part.first_output + column;
-  const std::int64_t panel = 2 * (column / kPanel) + (part.turn == LowRankPart::Turn::second ? 1 : 0);
-  return panel * kPanel + column % kPanel;
+  const std::int64_t panel = 2 * (column / kColumnsOfPanel) + (part.turn == LowRankPart::Turn::second ? 1 : 0);
+  return panel * kColumnsOfPanel + column % kColumnsOfPanel;
 }
 
 // Columns [first, first + count) of a part for `rows` rows of h, to memory of the calling thread: [rows][count].
@@ -71,9 +71,9 @@ void add_sums(const CpuKernels& cpu, const LowRankPart& part, const float* sums,
     float* to = out + part.first_output + first;
     return cpu.functions.add(to, sums, to, count);
   }
-  for (std::int64_t at = 0; at < count; at += kPanel) {
+  for (std::int64_t at = 0; at < count; at += kColumnsOfPanel) {
     float* to = out + column_of(part, first + at);
-    cpu.functions.add(to, sums + at, to, std::min(kPanel, count - at));
+    cpu.functions.add(to, sums + at, to, std::min(kColumnsOfPanel, count - at));
   }
 }
 
@@ -105,6 +105,33 @@ void floats_of_row(const RowBlock& x, int row, std::int64_t k, float* out) {
   }
 }
 
+// The kernel itself does it: with one input, which is 1, sums are what the panels of a matrix hold.
+void join_gated(const CpuKernels& cpu, Finish gate, bool in_turns, const float* sums, const float* bias,
+                std::int64_t outputs, float* out) {
+  const float one = 1.0f;
+  const auto panels = static_cast<int>((outputs + kColumnsOfPanel - 1) / kColumnsOfPanel);
+  MatmulTask task{};
+  task.panels = reinterpret_cast<const std::uint8_t*>(in_turns ? sums : sums + outputs);
+  task.panel_bytes = kColumnsOfPanel * sizeof(float);
+  task.k = 1;
+  task.outputs = outputs;
+  task.panel_end = in_turns ? 2 * panels : panels;
+  task.then_panel = -1;
+  task.x = &one;
+  task.x_stride = sizeof one;
+  task.row_end = 1;
+  task.out = out;
+  task.out_stride = outputs;
+  task.finish = gate;
+  task.paired = in_turns;
+  task.bias = in_turns || bias == nullptr ? bias : bias + outputs;
+  if (!in_turns) {
+    std::copy_n(sums, outputs, out);
+    if (bias != nullptr) cpu.functions.add(out, bias, out, outputs);
+  }
+  cpu.matmul_f32(task);
+}
+
 float* LowRankProduct::hidden(std::size_t group, int row) {
   return hidden_.data() + begin_[group] +
          static_cast<std::size_t>(row) * static_cast<std::size_t>(groups_[group].factors->ranks());
@@ -132,7 +159,7 @@ void LowRankProduct::begin(const CpuKernels& cpu, ComputeTeam& team, std::span<c
     floats += group.rows.size() * static_cast<std::size_t>(group.factors->ranks());
   }
   if (hidden_.size() < floats) hidden_.resize(floats);
-  const std::vector<Piece> all = pieces(kRows);
+  const std::vector<Piece> all = pieces(kRowsOfPiece);
   team.run(static_cast<int>(all.size()), [&](int chunk) {
     const Piece& piece = all[static_cast<std::size_t>(chunk)];
     const LowRankGroup& group = groups_[piece.group];
@@ -162,13 +189,13 @@ void LowRankProduct::add_to(const CpuKernels& cpu, ComputeTeam& team, float* out
     std::int64_t first;
   };
   std::vector<Chunk> chunks;
-  for (const Piece& piece : pieces(kRows))
+  for (const Piece& piece : pieces(kRowsOfPiece))
     for (const LowRankPart& part : groups_[piece.group].factors->parts)
-      for (std::int64_t first = 0; first < part.outputs; first += kColumns) chunks.push_back({piece, &part, first});
+      for (std::int64_t first = 0; first < part.outputs; first += kColumnsOfChunk) chunks.push_back({piece, &part, first});
   team.run(static_cast<int>(chunks.size()), [&](int index) {
     const Chunk& chunk = chunks[static_cast<std::size_t>(index)];
     const LowRankGroup& group = groups_[chunk.piece.group];
-    const std::int64_t count = std::min(kColumns, chunk.part->outputs - chunk.first);
+    const std::int64_t count = std::min(kColumnsOfChunk, chunk.part->outputs - chunk.first);
     const float* sums = part_of_rows(cpu, *chunk.part, hidden(chunk.piece.group, chunk.piece.begin),
                                      group.factors->ranks(), chunk.piece.end - chunk.piece.begin, chunk.first, count);
     for (int i = chunk.piece.begin; i < chunk.piece.end; ++i, sums += count)

@@ -70,6 +70,12 @@ class LowRankProduct {
   std::vector<float> hidden_;       // x A^T, scaled
 };
 
+// Gates and what they gate, as sums without biases, joined as a product of pairs joins them (MatmulOptions::pairs), bit for
+// bit. in_turns: panels of both lie in turns, the last ones filled up; else the gates lie before the others. bias: [2][outputs]
+// or null.
+void join_gated(const CpuKernels& cpu, Finish gate, bool in_turns, const float* sums, const float* bias,
+                std::int64_t outputs, float* out);
+
 // Row `row` of x as floats: [k].
 void floats_of_row(const RowBlock& x, int row, std::int64_t k, float* out);
 

@@ -33,7 +33,7 @@ struct AdaptedTable {
 };
 
 // One adapter, bound to one model.
-class Adapter {
+class LoraAdapter {
  public:
   // null: the adapter leaves it as it is
   const LowRank* factors(MatrixId id) const { return find(factors_, id); }

@@ -20,12 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kConfig = "adapter_config.json";
-constexpr const char* kTensors = "adapter_model.safetensors";
-constexpr std::uint64_t kConfigBytes = 4u << 20;
+constexpr const char* kAdapterConfig = "adapter_config.json";
+constexpr const char* kAdapterTensors = "adapter_model.safetensors";
+constexpr std::uint64_t kAdapterConfigBytes = 4u << 20;
 constexpr std::int64_t kMostRank = 8192;
 
-Error unsupported(std::string message, std::string field) {
+Error unsupported_adapter(std::string message, std::string field) {
   return {Error::Kind::unsupported, std::move(message), std::move(field), {}};
 }
 
@@ -49,7 +49,7 @@ class FactorList {
     if (f.a == nullptr || f.b == nullptr)
       return bad_file(fmt::format("the adapter has only one of the two factors of {}", f.module), f.module);
     if (f.a->shape.size() != 2 || f.b->shape.size() != 2)
-      return unsupported(fmt::format("the adapter's factors of {} are not matrices, as those of linear layers and "
+      return unsupported_adapter(fmt::format("the adapter's factors of {} are not matrices, as those of linear layers and "
                                      "embeddings are",
                                      f.module),
                          f.module);
@@ -131,7 +131,7 @@ bool is_set(const Json& config, std::string_view name) {
 Result<> check_kind(const Json& config) {
   ESP_TRY(const auto kind, find_string(config, "peft_type"));
   if (kind && *kind != "LORA")
-    return unsupported(fmt::format("adapters of peft_type {} are not supported; LORA is", *kind), "peft_type");
+    return unsupported_adapter(fmt::format("adapters of peft_type {} are not supported; LORA is", *kind), "peft_type");
   constexpr std::pair<const char*, const char*> kNotHere[] = {
       {"use_dora", "DoRA scales each column of the weights themselves: merge it into the model, or train with use_dora "
                    "false"},
@@ -141,7 +141,7 @@ Result<> check_kind(const Json& config) {
       {"alora_invocation_tokens", "an adapter applies to all of a text"},
       {"use_bdlora", "factors in blocks are not supported"}};
   for (const auto& [field, why] : kNotHere)
-    if (is_set(config, field)) return unsupported(fmt::format("{} is set, which is not supported: {}", field, why), field);
+    if (is_set(config, field)) return unsupported_adapter(fmt::format("{} is set, which is not supported: {}", field, why), field);
   return success();
 }
 
@@ -172,7 +172,7 @@ Result<> take_peft(const Tensor& tensor, FactorList& factors, AdapterFile& to) {
       factors.of(name.module).bias = &tensor;
       break;
     case PeftName::What::magnitude:
-      return unsupported(fmt::format("{} is of DoRA, which is not supported: merge the adapter into the model",
+      return unsupported_adapter(fmt::format("{} is of DoRA, which is not supported: merge the adapter into the model",
                                      tensor.name),
                          "use_dora");
     case PeftName::What::tensor:
@@ -185,11 +185,11 @@ Result<> take_peft(const Tensor& tensor, FactorList& factors, AdapterFile& to) {
 }
 
 Result<Json> read_config(const fs::path& folder) {
-  ESP_TRY(const OpenFile open, open_beneath(folder, kConfig));
-  ESP_TRY(const std::string text, read_text(open, kConfigBytes));
+  ESP_TRY(const OpenFile open, open_beneath(folder, kAdapterConfig));
+  ESP_TRY(const std::string text, read_text(open, kAdapterConfigBytes));
   auto config = parse_json(text, {.repeated_keys = true});
-  if (!config.ok()) return in_file(config.error(), kConfig);
-  if (!config->is_object()) return bad_file(fmt::format("{} must hold an object", kConfig));
+  if (!config.ok()) return in_file(config.error(), kAdapterConfig);
+  if (!config->is_object()) return bad_file(fmt::format("{} must hold an object", kAdapterConfig));
   return config;
 }
 
@@ -198,15 +198,15 @@ Result<AdapterFile> open_peft(const fs::path& folder, int most_rank) {
   auto scales = scales_of(config);
   if (!scales.ok()) {
     if (scales.error().kind == Error::Kind::unsupported) return scales.error();
-    return in_file(scales.error(), kConfig);
+    return in_file(scales.error(), kAdapterConfig);
   }
   std::error_code failure;
-  if (!fs::exists(folder / kTensors, failure) && fs::exists(folder / "adapter_model.bin", failure))
-    return unsupported(fmt::format("the adapter is saved as adapter_model.bin, which can run code: save it with "
+  if (!fs::exists(folder / kAdapterTensors, failure) && fs::exists(folder / "adapter_model.bin", failure))
+    return unsupported_adapter(fmt::format("the adapter is saved as adapter_model.bin, which can run code: save it with "
                                    "safe_serialization as {}",
-                                   kTensors),
+                                   kAdapterTensors),
                        "lora_path");
-  ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open(folder / kTensors));
+  ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open(folder / kAdapterTensors));
   AdapterFile out;
   auto file = std::make_shared<const SafetensorsFile>(std::move(tensors));
   FactorList factors;
@@ -229,10 +229,10 @@ Result<double> gguf_alpha(const GgufMetadata& metadata) {
     return bad_file(fmt::format("{} is a {}, not an adapter", metadata.file(), type.value_or("model")), "lora_path");
   ESP_TRY(const auto kind, metadata.find_string("adapter.type"));
   if (kind.value_or("lora") != "lora")
-    return unsupported(fmt::format("{}: adapters of type {} are not supported; lora is", metadata.file(), *kind),
+    return unsupported_adapter(fmt::format("{}: adapters of type {} are not supported; lora is", metadata.file(), *kind),
                        "adapter.type");
   if (metadata.find("adapter.alora.invocation_tokens") != nullptr)
-    return unsupported(fmt::format("{}: an adapter applies to all of a text, so aLoRA's invocation tokens are not "
+    return unsupported_adapter(fmt::format("{}: an adapter applies to all of a text, so aLoRA's invocation tokens are not "
                                    "supported",
                                    metadata.file()),
                        "adapter.alora.invocation_tokens");
@@ -250,7 +250,7 @@ Result<AdapterFile> open_gguf_adapter(const fs::path& path, int most_rank) {
   for (const Tensor& tensor : file->tensors()) {
     const auto [module, which] = gguf_adapter_name(tensor.name);
     if (which == 0) {
-      return unsupported(fmt::format("{} of the adapter is no factor of a matrix, which is not supported: merge the "
+      return unsupported_adapter(fmt::format("{} of the adapter is no factor of a matrix, which is not supported: merge the "
                                      "adapter into the model",
                                      tensor.name),
                          tensor.name);
@@ -282,8 +282,8 @@ Result<AdapterFile> open_adapter(const fs::path& path, int most_rank) {
     if (path.extension() == ".gguf") return open_gguf_adapter(path, most_rank);
     if (!fs::exists(path, failure))
       return Error{Error::Kind::not_found, fmt::format("there is no adapter at {}", path.string()), "lora_path", {}};
-    return bad_file(fmt::format("{} is no adapter: a folder with {} and {}, or a .gguf file is one", path.string(), kConfig,
-                                kTensors),
+    return bad_file(fmt::format("{} is no adapter: a folder with {} and {}, or a .gguf file is one", path.string(), kAdapterConfig,
+                                kAdapterTensors),
                     "lora_path");
   }();
   if (!opened.ok()) return opened.error();

@@ -13,7 +13,7 @@
 namespace espalier {
 namespace {
 
-Error unsupported(std::string message, const std::string& module) {
+Error cannot_adapt(std::string message, const std::string& module) {
   return {Error::Kind::unsupported, std::move(message), module, {}};
 }
 
@@ -53,9 +53,9 @@ struct Gathered {
 class AdapterBinding {
  public:
   AdapterBinding(const AdapterFile& file, const AdapterHost& host)
-      : file_(file), host_(host), out_(std::make_shared<Adapter>()) {}
+      : file_(file), host_(host), out_(std::make_shared<LoraAdapter>()) {}
 
-  Result<std::shared_ptr<const Adapter>> bind() {
+  Result<std::shared_ptr<const LoraAdapter>> bind() {
     ESP_CHECK(name_modules());
     for (const AdapterFactors& f : file_.factors) ESP_CHECK(f.looked_up ? take_table(f) : take_factors(f));
     for (const AdapterTensor& t : file_.tensors) ESP_CHECK(take_tensor(t));
@@ -68,7 +68,7 @@ class AdapterBinding {
     for (const auto& [id, table] : out_->tables_)
       out_->bytes_ += table.down.size() * sizeof(float) + (table.rank > 0 ? table.up.bytes() : 0) +
                       table.whole.data.size();
-    return std::shared_ptr<const Adapter>(std::move(out_));
+    return std::shared_ptr<const LoraAdapter>(std::move(out_));
   }
 
  private:
@@ -79,7 +79,7 @@ class AdapterBinding {
       ESP_TRY(other_, Builder::build(host_.spec, nullptr, file_.naming));
       named_ = &other_;
       if (!alike(other_.needs, host_.program.needs))
-        return unsupported(
+        return cannot_adapt(
             fmt::format("the adapter is {}, the model {}, and matrices of this architecture are not the same in both: "
                         "convert the adapter (llama.cpp's convert_lora_to_gguf.py), or load the model in the adapter's form",
                         form(file_.naming), form(host_.naming)),
@@ -103,12 +103,12 @@ class AdapterBinding {
   Result<std::vector<ModulePlace>> places_of(const std::string& module) const {
     std::vector<ModulePlace> places = index_.find(module);
     if (places.empty())
-      return unsupported(fmt::format("the adapter changes {}, which is no linear layer of this model; it may change {}",
+      return cannot_adapt(fmt::format("the adapter changes {}, which is no linear layer of this model; it may change {}",
                                      module, index_.examples()),
                          module);
     for (const ModulePlace& place : places)
       if (index_.takes_no_factors(place.matrix))
-        return unsupported(fmt::format("the adapter changes {}, which is {} here and takes no adapter: merge it into the "
+        return cannot_adapt(fmt::format("the adapter changes {}, which is {} here and takes no adapter: merge it into the "
                                        "model, or train without it",
                                        module, index_.takes_no_factors(place.matrix)),
                            module);
@@ -121,7 +121,7 @@ class AdapterBinding {
       const MatrixPart& part = need(place.matrix).parts[place.part];
       const std::int64_t inputs = need(place.matrix).inputs;
       if (part.joined_rows != 1 || part.first_input != 0 || part.shape.size() != 2)
-        return unsupported(fmt::format("the adapter changes {}, which is no plain matrix and takes no adapter", f.module),
+        return cannot_adapt(fmt::format("the adapter changes {}, which is no plain matrix and takes no adapter", f.module),
                            f.module);
       const std::int64_t outputs = place.alone       ? part.outputs
                                    : part.transposed ? part.shape.back()
@@ -148,7 +148,7 @@ class AdapterBinding {
       for (const ModulePlace& place : places) gathered_[place.matrix].biases[place.part] = t.tensor;
       return success();
     }
-    return unsupported(fmt::format("the adapter replaces {}.{}, which is not supported: it may replace embeddings, the "
+    return cannot_adapt(fmt::format("the adapter replaces {}.{}, which is not supported: it may replace embeddings, the "
                                    "head and biases of linear layers (modules_to_save, bias)",
                                    t.module, t.ending),
                        t.module);
@@ -233,7 +233,7 @@ class AdapterBinding {
   Result<> replace_matrix(MatrixId id, const AdapterTensor& t) {
     const MatrixNeed& of = need(id);
     if (const char* why = index_.stays(id))
-      return unsupported(fmt::format("the adapter replaces {}, which is {} and cannot be replaced; the head can", t.module,
+      return cannot_adapt(fmt::format("the adapter replaces {}, which is {} and cannot be replaced; the head can", t.module,
                                      why),
                          t.module);
     if (t.tensor->shape != of.parts.front().shape || of.parts.front().transposed)
@@ -252,7 +252,7 @@ class AdapterBinding {
   Result<> take_table(const AdapterFactors& f) {
     const auto id = index_.table(f.module);
     if (!id)
-      return unsupported(fmt::format("the adapter changes {}, which is no embedding of this model", f.module), f.module);
+      return cannot_adapt(fmt::format("the adapter changes {}, which is no embedding of this model", f.module), f.module);
     const TableNeed& table = named_->needs.tables[static_cast<std::size_t>(*id)];
     const std::int64_t rows = f.turned ? f.a->rows() : f.a->columns();
     if (rows != table.shape.front() || f.b->rows() != table.shape.back())
@@ -298,10 +298,10 @@ class AdapterBinding {
   const Program* named_ = nullptr;
   ModuleIndex index_;
   std::map<MatrixId, Gathered> gathered_;
-  std::shared_ptr<Adapter> out_;
+  std::shared_ptr<LoraAdapter> out_;
 };
 
-Result<std::shared_ptr<const Adapter>> bind_adapter(const AdapterFile& file, const AdapterHost& host) {
+Result<std::shared_ptr<const LoraAdapter>> bind_adapter(const AdapterFile& file, const AdapterHost& host) {
   return AdapterBinding(file, host).bind();
 }
 

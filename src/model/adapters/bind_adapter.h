@@ -28,6 +28,6 @@ struct AdapterHost {
   const std::vector<Linear>& matrices;
 };
 
-Result<std::shared_ptr<const Adapter>> bind_adapter(const AdapterFile& file, const AdapterHost& host);
+Result<std::shared_ptr<const LoraAdapter>> bind_adapter(const AdapterFile& file, const AdapterHost& host);
 
 }  // namespace espalier

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/matmul/low_rank.h"
+
 namespace espalier {
 
 std::size_t Linear::bytes() const {
@@ -76,17 +78,8 @@ void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* ou
   }
 }
 
-void Linear::join(const CpuKernels& cpu, Finish gate, float* apart, float* out) const {
-  const std::int64_t each = paired() ? kPanelColumns : outputs_;
-  for (std::int64_t at = 0; at < outputs_; at += each) {
-    const std::int64_t n = std::min(each, outputs_ - at);
-    float *gates = apart + 2 * at, *sums = gates + each;
-    if (bias() != nullptr) {
-      cpu.functions.add(gates, bias() + at, gates, n);
-      cpu.functions.add(sums, bias() + outputs_ + at, sums, n);
-    }
-    cpu.gate_sums(gate, gates, sums, out + at, n);
-  }
+void Linear::join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const {
+  join_gated(cpu, gate, paired(), apart, bias(), outputs_, out);
 }
 
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,

@@ -25,7 +25,7 @@ struct RowSlice {
 
 // Rows of a batch that have the same adapter, ascending.
 struct AdaptedRows {
-  const Adapter* adapter;
+  const LoraAdapter* adapter;
   std::vector<int> rows;
 };
 
@@ -61,7 +61,7 @@ class Pass {
   const AxisPositions& axes(int row) const { return axes_[static_cast<std::size_t>(row)]; }
   // Rows that have an adapter, by adapter in order of their first rows; empty: no row has one.
   std::span<const AdaptedRows> adapted() const { return adapted_; }
-  const Adapter* adapter(int row) const {  // null: none
+  const LoraAdapter* adapter(int row) const {  // null: none
     return adapter_of_row_.empty() ? nullptr : adapter_of_row_[static_cast<std::size_t>(row)];
   }
   // What the caller brings for a row; null: nothing.
@@ -95,7 +95,7 @@ class Pass {
   std::vector<std::int64_t> position_, rope_length_;
   std::vector<BatchSequence> sequences_;
   std::vector<AdaptedRows> adapted_;
-  std::vector<const Adapter*> adapter_of_row_;  // empty: no row has one
+  std::vector<const LoraAdapter*> adapter_of_row_;  // empty: no row has one
   std::vector<AxisPositions> axes_;  // empty: all rows stand at their positions
   std::int64_t positions_end_ = 0;
   int rows_ = 0;

@@ -46,7 +46,7 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
                                                    : pass.position(row) + o.offset;
     if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
     float* to = out.row(row);
-    const Adapter* adapter = pass.adapter(row);
+    const LoraAdapter* adapter = pass.adapter(row);
     const AdaptedTable* by = adapter != nullptr ? adapter->table(o.table) : nullptr;
     const Tensor* table = by != nullptr && !by->whole.data.empty() ? &by->whole : stored_table;
     const std::int64_t last = table->rows() - 1;

@@ -49,7 +49,7 @@ struct AdapterSet::Slot {
   AdapterWish wish;
   std::string stamp;  // of one in the folder
   bool from_folder = false;
-  std::shared_ptr<const Adapter> adapter;
+  std::shared_ptr<const LoraAdapter> adapter;
   std::weak_ptr<Engine> engine;  // that it is bound to
   std::int64_t bytes = 0;  // of it
   int rank = 0;
@@ -114,20 +114,20 @@ std::optional<AdapterSet::Found> AdapterSet::find(std::string_view asked) {
 
 // --- what is in memory ---
 
-std::shared_ptr<const Adapter> AdapterSet::loaded(Slot& slot, const ServedModel& model) const {
+std::shared_ptr<const LoraAdapter> AdapterSet::loaded(Slot& slot, const ServedModel& model) const {
   if (slot.adapter == nullptr || slot.engine.lock() != model.engine) return nullptr;
   ++slot.uses;
   slot.used = Clock::now();
   return slot.adapter;
 }
 
-std::shared_ptr<const Adapter> AdapterSet::use_if_loaded(const std::string& name, const ServedModel& model) {
+std::shared_ptr<const LoraAdapter> AdapterSet::use_if_loaded(const std::string& name, const ServedModel& model) {
   const std::scoped_lock lock(mutex_);
   const SlotPtr known = slot(name);
   return known == nullptr ? nullptr : loaded(*known, model);
 }
 
-Result<std::shared_ptr<const Adapter>> AdapterSet::use(const std::string& name, const ServedModel& model) {
+Result<std::shared_ptr<const LoraAdapter>> AdapterSet::use(const std::string& name, const ServedModel& model) {
   SlotPtr known;
   {
     const std::scoped_lock lock(mutex_);

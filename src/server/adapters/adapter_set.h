@@ -27,7 +27,7 @@
 #include "server/models/model_set.h"
 
 namespace espalier {
-class Adapter;
+class LoraAdapter;
 }
 
 namespace espalier::server {
@@ -82,8 +82,8 @@ class AdapterSet {
   };
   std::optional<Found> find(std::string_view asked);
   // For requests to this model, which must be that of its place. Null: it must be read first.
-  std::shared_ptr<const Adapter> use_if_loaded(const std::string& name, const ServedModel& model);
-  Result<std::shared_ptr<const Adapter>> use(const std::string& name, const ServedModel& model);
+  std::shared_ptr<const LoraAdapter> use_if_loaded(const std::string& name, const ServedModel& model);
+  Result<std::shared_ptr<const LoraAdapter>> use(const std::string& name, const ServedModel& model);
 
   std::vector<AdapterEntry> list();
   AdapterCounts counts() const;
@@ -99,7 +99,7 @@ class AdapterSet {
   void scan_one(const std::filesystem::path& path);
   int place_for(const std::string& base_model) const;
   SlotPtr slot(std::string_view name) const;
-  std::shared_ptr<const Adapter> loaded(Slot& slot, const ServedModel& model) const;
+  std::shared_ptr<const LoraAdapter> loaded(Slot& slot, const ServedModel& model) const;
   Result<> make_room(const Slot& for_slot);
   std::int64_t bytes_loaded() const;
 

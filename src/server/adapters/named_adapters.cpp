@@ -112,7 +112,7 @@ Result<> NamedAdapters::load(AdapterSet& adapters, const ServedModel& model) {
   return success();
 }
 
-Result<std::shared_ptr<const Adapter>> NamedAdapters::get(std::string_view lora_path) const {
+Result<std::shared_ptr<const LoraAdapter>> NamedAdapters::get(std::string_view lora_path) const {
   std::string_view name = by_number_.empty() ? by_model_ : by_number_;
   if (!lora_path.empty()) {
     const auto known = names_.find(lora_path);
@@ -120,7 +120,7 @@ Result<std::shared_ptr<const Adapter>> NamedAdapters::get(std::string_view lora_
     name = known->second;
   }
   const auto found = taken_.find(name);
-  return found == taken_.end() ? std::shared_ptr<const Adapter>() : found->second;
+  return found == taken_.end() ? std::shared_ptr<const LoraAdapter>() : found->second;
 }
 
 }  // namespace espalier::server

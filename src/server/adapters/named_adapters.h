@@ -37,7 +37,7 @@ class NamedAdapters {
   Result<> load(AdapterSet& adapters, const ServedModel& model);
 
   // Of a request: `lora_path` as it was given for it, empty where it was not.
-  Result<std::shared_ptr<const Adapter>> get(std::string_view lora_path) const;
+  Result<std::shared_ptr<const LoraAdapter>> get(std::string_view lora_path) const;
   const std::string& by_model() const { return by_model_; }  // its name; empty: `model` named none
   const std::string& named() const { return named_; }        // as `model` named it
 
@@ -47,7 +47,7 @@ class NamedAdapters {
 
   std::string named_, by_model_, by_number_;
   std::map<std::string, std::string, std::less<>> names_;  // what bodies call them -> their own
-  std::map<std::string, std::shared_ptr<const Adapter>, std::less<>> taken_;
+  std::map<std::string, std::shared_ptr<const LoraAdapter>, std::less<>> taken_;
 };
 
 }  // namespace espalier::server

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/cpu/generic/exponential.h"
-#include "kernels/cpu/generic/for_lanes.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -35,11 +34,6 @@ inline Simd::F combine(Finish finish, Simd::F there, Simd::F sum) {
       return Simd::mul(gelu(there), sum);
   }
   return sum;
-}
-
-inline void gate_sums(Finish finish, const float* gate, const float* sum, float* y, std::int64_t n) {
-  for_lanes(n,
-            [&](std::int64_t i, int m) { store_some(y + i, combine(finish, load_some(gate + i, m), load_some(sum + i, m)), m); });
 }
 
 }  // namespace espalier::kernels::ESPALIER_ISA

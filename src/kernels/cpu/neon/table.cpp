@@ -4,7 +4,6 @@
 #include "kernels/cpu/neon/simd.h"
 
 #include "kernels/cpu/generic/elementwise.h"
-#include "kernels/cpu/generic/gate.h"
 #include "kernels/cpu/generic/parts.h"
 #include "kernels/cpu/generic/peak.h"
 
@@ -21,7 +20,6 @@ void fill(CpuKernels& table) {
   table.quantise_wide = quantise_wide;
   table.to_bf16 = to_bf16;
   table.rotate_halves = rotate_halves;
-  table.gate_sums = gate_sums;
   table.store_kv = store_kv;
   fill_attention(table);
   fill_functions(table);

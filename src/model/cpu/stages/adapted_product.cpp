@@ -40,13 +40,13 @@ void AdaptedProduct::replaced_columns(const CpuKernels& cpu, std::size_t index, 
 }
 
 void AdaptedProduct::finish(const Pass& pass, std::int64_t outputs, Place out) const {
-  constexpr std::int64_t kColumns = 512;
+  constexpr std::int64_t kColumnsAtOnce = 512;
   const ComputeWith& with = pass.with();
-  const auto pieces = static_cast<int>((outputs + kColumns - 1) / kColumns);
+  const auto pieces = static_cast<int>((outputs + kColumnsAtOnce - 1) / kColumnsAtOnce);
   with.team.run(static_cast<int>(replaced_.size()) * pieces, [&](int chunk) {
     const auto index = static_cast<std::size_t>(chunk / pieces);
-    const std::int64_t first = chunk % pieces * kColumns;
-    replaced_columns(with.cpu, index, first, std::min(kColumns, outputs - first),
+    const std::int64_t first = chunk % pieces * kColumnsAtOnce;
+    replaced_columns(with.cpu, index, first, std::min(kColumnsAtOnce, outputs - first),
                      out.row(replaced_[index].row) + first);
   });
   if (!low_rank_.empty()) low_rank_.add_to(with.cpu, with.team, out.first, out.stride);

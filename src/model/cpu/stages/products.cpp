@@ -49,8 +49,8 @@ void GatedStage::run_adapted(Pass& pass) {
   AdaptedProduct& product = layer_.scratch.product;
   const std::int64_t width = linear_.apart_width();
   std::vector<float>& apart = layer_.scratch.apart;
-  if (apart.size() < static_cast<std::size_t>(pass.rows() * width))
-    apart.resize(static_cast<std::size_t>(pass.rows() * width));
+  const auto floats = static_cast<std::size_t>(pass.rows() * width + kPanelColumns);
+  if (apart.size() < floats) apart.resize(floats);
   product.begin(pass, layer_.id, rows_of(with, linear_, in, false), linear_.inputs());
   linear_.apply_apart(with, in, apart.data(), pass.rows());
   product.finish(pass, width, {apart.data(), width});
