@@ -148,11 +148,13 @@ Result<> add_adapters(Service& service, const ServedModel& model) {
   for (const std::string& given : adapters_given(service.options.lora_paths)) {
     auto wish = adapter_wish(service, given);
     if (!wish.ok()) return bad_request(fmt::format("--lora-paths {}: {}", given, wish.error().message), "lora_paths");
-    const std::string name = wish->name;
     const bool now = wish->place == 0;
-    if (auto added = service.adapters.add(std::move(wish).value()); !added.ok())
-      return bad_request(fmt::format("--lora-paths {}: {}", given, added.error().message), "lora_paths");
-    if (now) ESP_CHECK(service.adapters.use(name, model));
+    auto added = now ? service.adapters.load(*wish, model) : service.adapters.add(*wish);
+    if (!added.ok()) {
+      Error error = added.error();
+      error.message = fmt::format("--lora-paths {}: {}", given, error.message);
+      return error;
+    }
   }
   return success();
 }

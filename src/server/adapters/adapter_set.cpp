@@ -57,6 +57,14 @@ struct AdapterSet::Slot {
   Clock::time_point used{};
   std::mutex loading;  // one reads it, others wait
 
+  void take(std::shared_ptr<const LoraAdapter> loaded, const ServedModel& model) {
+    const AdapterInfo about = describe(*loaded);
+    adapter = std::move(loaded);
+    engine = model.engine;
+    rank = about.rank;
+    bytes = about.bytes;
+    used = Clock::now();
+  }
   // Someone beside the set has it.
   bool in_use() const { return adapter.use_count() > 1; }
 };
@@ -64,20 +72,51 @@ struct AdapterSet::Slot {
 AdapterSet::AdapterSet(AdapterLimits limits, const ModelSet& models) : limits_(std::move(limits)), models_(models) {}
 AdapterSet::~AdapterSet() = default;
 
-Result<> AdapterSet::add(AdapterWish wish) {
+Result<> AdapterSet::check_new(const AdapterWish& wish, bool replaces) const {
   ESP_CHECK(check_name(wish.name));
   if (models_.place_of(wish.name).ok())
     return bad_request(fmt::format("{} is the name of a model that is served here", in_quotes(wish.name)), "lora_name");
-  const std::scoped_lock lock(mutex_);
-  if (slots_.contains(wish.name))
+  if (!replaces && slots_.contains(wish.name))
     return bad_request(fmt::format("the adapter {} is loaded already; unload it first", in_quotes(wish.name)), "lora_name");
   if (slots_.size() >= kMostAdapters)
     return bad_request(fmt::format("{} adapters are served, which is the most", kMostAdapters), "lora_name");
+  return success();
+}
+
+Result<> AdapterSet::add(AdapterWish wish) {
+  const std::scoped_lock lock(mutex_);
+  ESP_CHECK(check_new(wish, false));
   auto slot = std::make_shared<Slot>();
   const std::string name = wish.name;
   slot->wish = std::move(wish);
   hidden_.erase(name);
   slots_.emplace(name, std::move(slot));
+  return success();
+}
+
+Result<> AdapterSet::load(AdapterWish wish, const ServedModel& model, bool replaces) {
+  {
+    const std::scoped_lock lock(mutex_);
+    ESP_CHECK(check_new(wish, replaces));
+  }
+  auto adapter = model.engine->load_adapter(wish.path, limits_.most_rank);
+  const std::scoped_lock lock(mutex_);
+  if (!adapter.ok()) ++counts_.failures;
+  ESP_TRY(auto loaded, std::move(adapter));
+  ESP_CHECK(check_new(wish, replaces));
+  auto slot = std::make_shared<Slot>();
+  slot->wish = std::move(wish);
+  slot->take(std::move(loaded), model);
+  ++counts_.loads;
+  hidden_.erase(slot->wish.name);
+  const SlotPtr before = std::exchange(slots_[slot->wish.name], slot);
+  if (auto room = make_room(*slot); !room.ok()) {
+    if (before != nullptr)
+      slots_[slot->wish.name] = before;
+    else
+      slots_.erase(slot->wish.name);
+    return room.error();
+  }
   return success();
 }
 
@@ -148,11 +187,7 @@ Result<std::shared_ptr<const LoraAdapter>> AdapterSet::use(const std::string& na
     error.message = fmt::format("the adapter {} cannot be loaded: {}", in_quotes(name), error.message);
     return error;
   }
-  const AdapterInfo about = describe(**adapter);
-  known->adapter = *adapter;
-  known->engine = model.engine;
-  known->rank = about.rank;
-  known->bytes = about.bytes;
+  known->take(std::move(adapter).value(), model);
   ++counts_.loads;
   if (auto room = make_room(*known); !room.ok()) {
     known->adapter = nullptr;

@@ -8,8 +8,8 @@
 // an adapter_config.json, and each .gguf file, is one, called as it is; changed ones are read again, missing ones forgotten.
 //
 // Units: bytes, seconds. Threads: any; use() may take as long as reading a file.
-// Fails: add(): bad_request for a name that is there or none; remove(): not_found; use(): what loading failed with, busy
-// when adapters in use fill the memory that adapters may take.
+// Fails: add(), load(): bad_request for a name that is there or none; remove(): not_found; use(), load(): what loading failed
+// with, busy when adapters in use fill the memory that adapters may take.
 #pragma once
 
 #include <chrono>
@@ -73,6 +73,8 @@ class AdapterSet {
   ~AdapterSet();
 
   Result<> add(AdapterWish wish);
+  // The same, read at once; one of that name gives way where `replaces`, and is there until then.
+  Result<> load(AdapterWish wish, const ServedModel& model, bool replaces = false);
   Result<> remove(std::string_view name);
 
   // By its name, by "model:name", or by either with ":latest"; none: no adapter is meant.
@@ -98,6 +100,7 @@ class AdapterSet {
   void scan();  // under the lock
   void scan_one(const std::filesystem::path& path);
   int place_for(const std::string& base_model) const;
+  Result<> check_new(const AdapterWish& wish, bool replaces) const;  // under the lock
   SlotPtr slot(std::string_view name) const;
   std::shared_ptr<const LoraAdapter> loaded(Slot& slot, const ServedModel& model) const;
   Result<> make_room(const Slot& for_slot);

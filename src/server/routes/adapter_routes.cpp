@@ -45,13 +45,7 @@ Result<AdapterBody> read_body(const Call& call) {
 
 // It is read now, so that the answer tells whether it can be.
 Result<> load(const Call& call, const AdapterBody& body) {
-  AdapterSet& adapters = call.service.adapters;
-  if (body.in_place) (void)adapters.remove(body.wish.name);
-  ESP_CHECK(adapters.add(body.wish));
-  if (auto used = adapters.use(body.wish.name, *call.model); !used.ok()) {
-    (void)adapters.remove(body.wish.name);
-    return used.error();
-  }
+  ESP_CHECK(call.service.adapters.load(body.wish, *call.model, body.in_place));
   log::info("{} loaded the adapter {} from {}", call.http.id, body.wish.name, body.wish.path);
   return success();
 }
