@@ -117,7 +117,7 @@ class FlagAdder {
     option->type_name(unit)->envname(command::environment_twin(flag))->allow_extra_args(false)->take_all();
     option->group(section_of(flag));
     if (is_key(flag)) {
-      options_.keys.emplace_back(flag, option);  // split in settle(), where an empty one is seen
+      options_.keys.emplace_back(flag, option);           // split in settle(), where an empty one is seen
     } else if (std::string_view(flag) != "lora-paths") {  // which may be JSON
       option->delimiter(',');
     }

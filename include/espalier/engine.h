@@ -230,8 +230,8 @@ class Engine {
   // whenever the caller likes: requests hold it. most_rank: larger ones are refused; 0 = none is. Takes as long as reading
   // its file. Fails: model/adapters/.
   Result<std::shared_ptr<const LoraAdapter>> load_adapter(const std::string& path, int most_rank = 0) const;
-  void drain();                           // from now on submit() answers unavailable; running work goes on
-  Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
+  void drain();      // from now on submit() answers unavailable; running work goes on
+  Result<> check();  // every invariant of pool, tree and sequences; waits for a step to end
 
  private:
   struct Impl;

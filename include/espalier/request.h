@@ -21,7 +21,7 @@
 namespace espalier {
 
 class LoraAdapter;  // what is added to a model's weights (model/adapters/adapter.h)
-struct Stops;  // what ends a text (text/stream/stop_matcher.h)
+struct Stops;       // what ends a text (text/stream/stop_matcher.h)
 namespace pictures {
 struct PixelBlock;  // what a tower reads (image/processors/processor.h)
 }
@@ -80,8 +80,9 @@ struct RequestFields {
   std::vector<TokenId> prediction;  // a text that much of the output may repeat: its tokens are guesses
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
-  std::string scope;        // cache name space: tenant salt, ...; requests of different scopes share nothing
-  std::shared_ptr<const LoraAdapter> adapter = {};  // of Engine::load_adapter; null: the model alone. It lives until the end
+  std::string scope;  // cache name space: tenant salt, ...; requests of different scopes share nothing
+  std::shared_ptr<const LoraAdapter> adapter =
+      {};                   // of Engine::load_adapter; null: the model alone. It lives until the end
   int priority = 0;         // larger runs first under the priority policy
   bool background = false;  // runs only when nothing else waits, and gives way to what comes
   std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular

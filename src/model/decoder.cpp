@@ -75,7 +75,8 @@ struct Decoder::Impl {
       tokens_.assign(vectors.size(), 0);
       sequences_.clear();
       for (std::size_t i = 0; i < adapters.size(); ++i)
-        sequences_.push_back({.row_begin = static_cast<int>(i), .rows = 1, .first_position = 0, .runs = {}, .adapter = adapters[i]});
+        sequences_.push_back(
+            {.row_begin = static_cast<int>(i), .rows = 1, .first_position = 0, .runs = {}, .adapter = adapters[i]});
       Batch batch{tokens_, {}, sequences_, {}};
       batch.given = {&vectors, 1};
       return running_.forward(batch, {});

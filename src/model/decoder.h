@@ -54,7 +54,8 @@ class Decoder final : public Model {
   // vectors, one row of pooled_width() each. Valid until the next call; at most kPooledRows at once.
   static constexpr int kPooledRows = 256;
   // adapters: of each vector, null for those that have none; empty: none has.
-  std::span<const float> finish(std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters = {});
+  std::span<const float> finish(std::span<const float* const> vectors,
+                                std::span<const LoraAdapter* const> adapters = {});
   bool sees_both_ways() const;  // ModelSpec::both_ways
   int pooled_width() const;     // 0: it gives logits
   // The layer that drafts, over the same pool: given a sequence's last token, whose position the model has not computed,

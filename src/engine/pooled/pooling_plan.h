@@ -18,7 +18,8 @@ struct PoolingPlan {
   int width = 0;      // and of what it gives of a text;
   int at_once = 512;  // so many texts at a time
   // adapters: of each vector; null: none
-  std::function<std::span<const float>(std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters)>
+  std::function<std::span<const float>(std::span<const float* const> vectors,
+                                       std::span<const LoraAdapter* const> adapters)>
       finish;
 };
 

@@ -7,8 +7,8 @@
 namespace espalier {
 namespace {
 
-constexpr int kRowsOfPiece = 16;                 // of a piece: their floats stay in a near cache
-constexpr std::int64_t kColumnsOfChunk = 512;    // of out that one chunk adds to
+constexpr int kRowsOfPiece = 16;               // of a piece: their floats stay in a near cache
+constexpr std::int64_t kColumnsOfChunk = 512;  // of out that one chunk adds to
 constexpr std::int64_t kColumnsOfPanel = kPanelColumns;
 
 void add_codes(const std::byte* row, std::int64_t begin, std::int64_t end, const ActivationScale& scale, bool adds,
@@ -81,8 +81,7 @@ void add_sums(const CpuKernels& cpu, const LowRankPart& part, const float* sums,
 
 std::size_t LowRank::bytes() const {
   std::size_t sum = ranks() > 0 ? down.bytes() : 0;
-  for (const LowRankPart& part : parts)
-    sum += (part.rank > 0 ? part.up.bytes() : 0) + part.bias.size() * sizeof(float);
+  for (const LowRankPart& part : parts) sum += (part.rank > 0 ? part.up.bytes() : 0) + part.bias.size() * sizeof(float);
   return sum;
 }
 
@@ -94,8 +93,7 @@ void floats_of_row(const RowBlock& x, int row, std::int64_t k, float* out) {
       return;
     case RowFormat::bf16: {
       const auto* halves = reinterpret_cast<const std::uint16_t*>(from);
-      for (std::int64_t i = 0; i < k; ++i)
-        out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(halves[i]) << 16);
+      for (std::int64_t i = 0; i < k; ++i) out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(halves[i]) << 16);
       return;
     }
     case RowFormat::int8:
@@ -175,9 +173,11 @@ void LowRankProduct::begin(const CpuKernels& cpu, ComputeTeam& team, std::span<c
     matmul_columns(cpu, factors.down, block, {0, factors.ranks(), -1}, nullptr, hidden(piece.group, piece.begin),
                    factors.ranks());
     for (int i = piece.begin; i < piece.end; ++i)
-      for (const LowRankPart& part : factors.parts) {
+      for (int scaled = 0; const LowRankPart& part : factors.parts) {
+        if (part.first < scaled) continue;  // a part before it has the same A
         float* h = hidden(piece.group, i) + part.first;
         cpu.functions.scale(part.scale * group.scale, h, h, part.rank);
+        scaled = part.first + part.rank;
       }
   });
 }
@@ -191,7 +191,8 @@ void LowRankProduct::add_to(const CpuKernels& cpu, ComputeTeam& team, float* out
   std::vector<Chunk> chunks;
   for (const Piece& piece : pieces(kRowsOfPiece))
     for (const LowRankPart& part : groups_[piece.group].factors->parts)
-      for (std::int64_t first = 0; first < part.outputs; first += kColumnsOfChunk) chunks.push_back({piece, &part, first});
+      for (std::int64_t first = 0; first < part.outputs; first += kColumnsOfChunk)
+        chunks.push_back({piece, &part, first});
   team.run(static_cast<int>(chunks.size()), [&](int index) {
     const Chunk& chunk = chunks[static_cast<std::size_t>(index)];
     const LowRankGroup& group = groups_[chunk.piece.group];
@@ -199,8 +200,7 @@ void LowRankProduct::add_to(const CpuKernels& cpu, ComputeTeam& team, float* out
     const float* sums = part_of_rows(cpu, *chunk.part, hidden(chunk.piece.group, chunk.piece.begin),
                                      group.factors->ranks(), chunk.piece.end - chunk.piece.begin, chunk.first, count);
     for (int i = chunk.piece.begin; i < chunk.piece.end; ++i, sums += count)
-      add_sums(cpu, *chunk.part, sums, chunk.first, count,
-               out + group.rows[static_cast<std::size_t>(i)] * out_stride);
+      add_sums(cpu, *chunk.part, sums, chunk.first, count, out + group.rows[static_cast<std::size_t>(i)] * out_stride);
   });
 }
 
@@ -212,8 +212,7 @@ void LowRankProduct::add_columns(const CpuKernels& cpu, int begin, int end, std:
     const int row = static_cast<int>(from - rows.begin()), of_group = static_cast<int>(to - from);
     if (of_group == 0) continue;
     for (const LowRankPart& part : groups_[g].factors->parts) {
-      const float* sums =
-          part_of_rows(cpu, part, hidden(g, row), groups_[g].factors->ranks(), of_group, first, count);
+      const float* sums = part_of_rows(cpu, part, hidden(g, row), groups_[g].factors->ranks(), of_group, first, count);
       for (int i = 0; i < of_group; ++i, sums += count) {
         float* to_row = out + (rows[static_cast<std::size_t>(row + i)] - begin) * out_stride;
         cpu.functions.add(to_row, sums, to_row, count);

@@ -21,7 +21,7 @@ struct LowRankPart {
   // what they gate lie one after the other.
   enum class Turn { none, first, second };
 
-  PackedMatrix up;         // B; of no rank: empty
+  PackedMatrix up;          // B; of no rank: empty
   int first = 0, rank = 0;  // its rows of A
   float scale = 1.0f;
   std::int64_t first_output = 0, outputs = 0;
@@ -29,7 +29,7 @@ struct LowRankPart {
   std::vector<float> bias = {};  // [outputs], or empty
 };
 
-// One adapter's share of one layer.
+// One adapter's share of one layer. Parts that share rows of A, whole, have the same scale; the first of them come in order.
 struct LowRank {
   PackedMatrix down;  // the A's of all parts, one below the other
   std::vector<LowRankPart> parts;

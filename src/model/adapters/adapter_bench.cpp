@@ -34,7 +34,8 @@ class DrawnTensors final : public TensorFile {
   const Tensor* add(Shape shape, std::mt19937_64& rng) {
     std::vector<std::uint16_t>& values = memory_.emplace_back(static_cast<std::size_t>(shape[0] * shape[1]));
     for (auto& value : values) value = static_cast<std::uint16_t>(0x3c00 + (rng() & 0x803f));
-    tensors_.push_back(std::make_unique<Tensor>(Tensor{"t", DType::bf16, std::move(shape), std::as_bytes(std::span(values))}));
+    tensors_.push_back(
+        std::make_unique<Tensor>(Tensor{"t", DType::bf16, std::move(shape), std::as_bytes(std::span(values))}));
     return tensors_.back().get();
   }
   const Tensor* find(std::string_view) const override { return nullptr; }
@@ -84,7 +85,8 @@ struct Decoding {
       wanted.push_back(i);
     }
     for (int i = 0; i < rows; ++i)
-      sequences.push_back({.row_begin = i, .rows = 1, .first_position = kPast, .runs = {&runs[static_cast<std::size_t>(i)], 1}});
+      sequences.push_back(
+          {.row_begin = i, .rows = 1, .first_position = kPast, .runs = {&runs[static_cast<std::size_t>(i)], 1}});
   }
   double seconds(Decoder& decoder) const {
     double best = 1e9;
@@ -101,9 +103,10 @@ Result<> measure(int rows, int adapters, int rank, const std::string& type, int 
   const auto dtype = dtype_named(type);
   if (!dtype) return bad_request(type + " is no type of weights", "type");
   ESP_TRY(const ModelConfig config, read_hf_config(kShape, "config.json"));
-  ESP_TRY(const auto weights, DummyWeights::make(config.spec, *dtype, 1));
+  ESP_TRY(const auto weights, DummyWeights::make(config.spec, *dtype));
   ComputeTeam team(threads);
-  ESP_TRY(const auto decoder, Decoder::load(config.spec, Weights(*weights, Naming::hf), {Activations::int8, 512}, team));
+  ESP_TRY(const auto decoder,
+          Decoder::load(config.spec, Weights(*weights, Naming::hf), {Activations::int8, 512}, team));
   Decoding decoding(*decoder, rows);
   const double plain = decoding.seconds(*decoder);
   std::vector<std::shared_ptr<const LoraAdapter>> bound;
@@ -116,8 +119,8 @@ Result<> measure(int rows, int adapters, int rank, const std::string& type, int 
   fmt::print("{} rows, {} weights of {:.0f} MiB, {} threads, {}\n", rows, type,
              static_cast<double>(decoder->weight_bytes()) / 0x1p20, threads, decoder->isa());
   fmt::print("  no adapter                {:8.2f} ms a step\n", plain * 1e3);
-  fmt::print("  {:3} adapters of rank {:4} {:8.2f} ms a step, {:.1f} MiB each: {:+.1f} %\n", adapters, rank, adapted * 1e3,
-             static_cast<double>(bound.front()->bytes()) / 0x1p20, 100 * (adapted / plain - 1));
+  fmt::print("  {:3} adapters of rank {:4} {:8.2f} ms a step, {:.1f} MiB each: {:+.1f} %\n", adapters, rank,
+             adapted * 1e3, static_cast<double>(bound.front()->bytes()) / 0x1p20, 100 * (adapted / plain - 1));
   return success();
 }
 
@@ -126,7 +129,8 @@ Result<> measure(int rows, int adapters, int rank, const std::string& type, int 
 
 int main(int argc, char** argv) {
   const auto number = [&](int at, int otherwise) { return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise; };
-  const auto done = espalier::measure(number(1, 32), number(2, 8), number(3, 16), argc > 4 ? argv[4] : "q4_0", number(5, 2));
+  const auto done =
+      espalier::measure(number(1, 32), number(2, 8), number(3, 16), argc > 4 ? argv[4] : "q4_0", number(5, 2));
   if (!done.ok()) fmt::print(stderr, "{}\n", done.error().message);
   return done.ok() ? 0 : 1;
 }

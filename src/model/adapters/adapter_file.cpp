@@ -49,19 +49,20 @@ class FactorList {
     if (f.a == nullptr || f.b == nullptr)
       return bad_file(fmt::format("the adapter has only one of the two factors of {}", f.module), f.module);
     if (f.a->shape.size() != 2 || f.b->shape.size() != 2)
-      return unsupported_adapter(fmt::format("the adapter's factors of {} are not matrices, as those of linear layers and "
-                                     "embeddings are",
-                                     f.module),
-                         f.module);
+      return unsupported_adapter(
+          fmt::format("the adapter's factors of {} are not matrices, as those of linear layers and "
+                      "embeddings are",
+                      f.module),
+          f.module);
     const std::int64_t of_a = f.turned ? f.a->columns() : f.a->rows();
     if (of_a != f.b->columns() || of_a < 1 || of_a > kMostRank)
       return bad_file(fmt::format("the adapter's factors of {} have ranks {} and {}, which must be the same, 1 to {}",
                                   f.module, of_a, f.b->columns(), kMostRank),
                       f.module);
     if (most_rank > 0 && of_a > most_rank)
-      return bad_request(fmt::format("the adapter's rank is {} at {}, but --max-lora-rank is {}", of_a, f.module,
-                                     most_rank),
-                         "max_lora_rank");
+      return bad_request(
+          fmt::format("the adapter's rank is {} at {}, but --max-lora-rank is {}", of_a, f.module, most_rank),
+          "max_lora_rank");
     return success();
   }
   std::vector<AdapterFactors> list_;
@@ -133,15 +134,17 @@ Result<> check_kind(const Json& config) {
   if (kind && *kind != "LORA")
     return unsupported_adapter(fmt::format("adapters of peft_type {} are not supported; LORA is", *kind), "peft_type");
   constexpr std::pair<const char*, const char*> kNotHere[] = {
-      {"use_dora", "DoRA scales each column of the weights themselves: merge it into the model, or train with use_dora "
-                   "false"},
+      {"use_dora",
+       "DoRA scales each column of the weights themselves: merge it into the model, or train with use_dora "
+       "false"},
       {"layer_replication", "the model has its layers once: merge such an adapter into the model"},
       {"trainable_token_indices", "single tokens' embeddings are not replaced: merge such an adapter into the model"},
       {"target_parameters", "parameters of experts are not adapted: merge such an adapter into the model"},
       {"alora_invocation_tokens", "an adapter applies to all of a text"},
       {"use_bdlora", "factors in blocks are not supported"}};
   for (const auto& [field, why] : kNotHere)
-    if (is_set(config, field)) return unsupported_adapter(fmt::format("{} is set, which is not supported: {}", field, why), field);
+    if (is_set(config, field))
+      return unsupported_adapter(fmt::format("{} is set, which is not supported: {}", field, why), field);
   return success();
 }
 
@@ -172,9 +175,9 @@ Result<> take_peft(const Tensor& tensor, FactorList& factors, AdapterFile& to) {
       factors.of(name.module).bias = &tensor;
       break;
     case PeftName::What::magnitude:
-      return unsupported_adapter(fmt::format("{} is of DoRA, which is not supported: merge the adapter into the model",
-                                     tensor.name),
-                         "use_dora");
+      return unsupported_adapter(
+          fmt::format("{} is of DoRA, which is not supported: merge the adapter into the model", tensor.name),
+          "use_dora");
     case PeftName::What::tensor:
       to.tensors.push_back({name.module, name.ending, &tensor});
       break;
@@ -202,10 +205,11 @@ Result<AdapterFile> open_peft(const fs::path& folder, int most_rank) {
   }
   std::error_code failure;
   if (!fs::exists(folder / kAdapterTensors, failure) && fs::exists(folder / "adapter_model.bin", failure))
-    return unsupported_adapter(fmt::format("the adapter is saved as adapter_model.bin, which can run code: save it with "
-                                   "safe_serialization as {}",
-                                   kAdapterTensors),
-                       "lora_path");
+    return unsupported_adapter(
+        fmt::format("the adapter is saved as adapter_model.bin, which can run code: save it with "
+                    "safe_serialization as {}",
+                    kAdapterTensors),
+        "lora_path");
   ESP_TRY(SafetensorsFile tensors, SafetensorsFile::open(folder / kAdapterTensors));
   AdapterFile out;
   auto file = std::make_shared<const SafetensorsFile>(std::move(tensors));
@@ -229,13 +233,14 @@ Result<double> gguf_alpha(const GgufMetadata& metadata) {
     return bad_file(fmt::format("{} is a {}, not an adapter", metadata.file(), type.value_or("model")), "lora_path");
   ESP_TRY(const auto kind, metadata.find_string("adapter.type"));
   if (kind.value_or("lora") != "lora")
-    return unsupported_adapter(fmt::format("{}: adapters of type {} are not supported; lora is", metadata.file(), *kind),
-                       "adapter.type");
+    return unsupported_adapter(
+        fmt::format("{}: adapters of type {} are not supported; lora is", metadata.file(), *kind), "adapter.type");
   if (metadata.find("adapter.alora.invocation_tokens") != nullptr)
-    return unsupported_adapter(fmt::format("{}: an adapter applies to all of a text, so aLoRA's invocation tokens are not "
-                                   "supported",
-                                   metadata.file()),
-                       "adapter.alora.invocation_tokens");
+    return unsupported_adapter(
+        fmt::format("{}: an adapter applies to all of a text, so aLoRA's invocation tokens are not "
+                    "supported",
+                    metadata.file()),
+        "adapter.alora.invocation_tokens");
   ESP_TRY(const auto alpha, metadata.find_number("adapter.lora.alpha", {0, 1e9}));
   return alpha.value_or(0);
 }
@@ -250,10 +255,11 @@ Result<AdapterFile> open_gguf_adapter(const fs::path& path, int most_rank) {
   for (const Tensor& tensor : file->tensors()) {
     const auto [module, which] = gguf_adapter_name(tensor.name);
     if (which == 0) {
-      return unsupported_adapter(fmt::format("{} of the adapter is no factor of a matrix, which is not supported: merge the "
-                                     "adapter into the model",
-                                     tensor.name),
-                         tensor.name);
+      return unsupported_adapter(
+          fmt::format("{} of the adapter is no factor of a matrix, which is not supported: merge the "
+                      "adapter into the model",
+                      tensor.name),
+          tensor.name);
     }
     AdapterFactors& f = factors.of(module);
     (which == 'a' ? f.a : f.b) = &tensor;
@@ -282,8 +288,8 @@ Result<AdapterFile> open_adapter(const fs::path& path, int most_rank) {
     if (path.extension() == ".gguf") return open_gguf_adapter(path, most_rank);
     if (!fs::exists(path, failure))
       return Error{Error::Kind::not_found, fmt::format("there is no adapter at {}", path.string()), "lora_path", {}};
-    return bad_file(fmt::format("{} is no adapter: a folder with {} and {}, or a .gguf file is one", path.string(), kAdapterConfig,
-                                kAdapterTensors),
+    return bad_file(fmt::format("{} is no adapter: a folder with {} and {}, or a .gguf file is one", path.string(),
+                                kAdapterConfig, kAdapterTensors),
                     "lora_path");
   }();
   if (!opened.ok()) return opened.error();

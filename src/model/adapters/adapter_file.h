@@ -21,10 +21,10 @@ namespace espalier {
 
 // The factors of one module: what is added to its product is scale * (x A^T) B^T.
 struct AdapterFactors {
-  std::string module;       // "model.layers.0.self_attn.q_proj", "blk.0.attn_q"
-  const Tensor* a = nullptr;      // [rank, inputs]; of a table that is looked up, [rank, rows] or, turned, [rows, rank]
-  const Tensor* b = nullptr;      // [outputs, rank]
-  const Tensor* bias = nullptr;   // of B: [outputs]; null without
+  std::string module;            // "model.layers.0.self_attn.q_proj", "blk.0.attn_q"
+  const Tensor* a = nullptr;     // [rank, inputs]; of a table that is looked up, [rank, rows] or, turned, [rows, rank]
+  const Tensor* b = nullptr;     // [outputs, rank]
+  const Tensor* bias = nullptr;  // of B: [outputs]; null without
   bool looked_up = false, turned = false;
   float scale = 1.0f;
   int rank() const { return static_cast<int>(b->columns()); }

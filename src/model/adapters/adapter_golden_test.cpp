@@ -78,7 +78,8 @@ struct Adapted {
     const auto& entry = golden["prompts"][prompt];
     if (gives_scores()) return entry["scores"];
     if (entry.contains("last")) return entry["last"];
-    return decode(*SafetensorsFile::open(folder / "logits.safetensors")->find("p" + std::to_string(prompt) + ".logits"));
+    return decode(
+        *SafetensorsFile::open(folder / "logits.safetensors")->find("p" + std::to_string(prompt) + ".logits"));
   }
   std::vector<float> computed(std::size_t prompt, KvType kv, int chunk = 512) const {
     SmallPool pool(decoder->keeps(), kv, 256);

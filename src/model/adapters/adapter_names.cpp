@@ -62,9 +62,9 @@ std::pair<std::string, char> gguf_adapter_name(std::string_view tensor) {
 }
 
 std::string_view bare_module(std::string_view module) {
-  constexpr std::string_view kWraps[] = {"model.",  "language_model.", "text_model.", "transformer.", "backbone.",
-                                         "vlm.",    "bert.",           "roberta.",    "mpnet.",       "distilbert.",
-                                         "new.",    "nomic_bert.",     "gpt_neox.",   "decoder."};
+  constexpr std::string_view kWraps[] = {"model.", "language_model.", "text_model.", "transformer.", "backbone.",
+                                         "vlm.",   "bert.",           "roberta.",    "mpnet.",       "distilbert.",
+                                         "new.",   "nomic_bert.",     "gpt_neox.",   "decoder."};
   for (bool again = true; again;) {
     again = false;
     for (const std::string_view wrap : kWraps)

@@ -66,8 +66,8 @@ class AdapterBinding {
       out_->bytes_ += whole.weights.bytes() + whole.bias.size() * sizeof(float);
     for (const auto& [id, factors] : out_->factors_) out_->bytes_ += factors.bytes();
     for (const auto& [id, table] : out_->tables_)
-      out_->bytes_ += table.down.size() * sizeof(float) + (table.rank > 0 ? table.up.bytes() : 0) +
-                      table.whole.data.size();
+      out_->bytes_ +=
+          table.down.size() * sizeof(float) + (table.rank > 0 ? table.up.bytes() : 0) + table.whole.data.size();
     return std::shared_ptr<const LoraAdapter>(std::move(out_));
   }
 
@@ -80,9 +80,10 @@ class AdapterBinding {
       named_ = &other_;
       if (!alike(other_.needs, host_.program.needs))
         return cannot_adapt(
-            fmt::format("the adapter is {}, the model {}, and matrices of this architecture are not the same in both: "
-                        "convert the adapter (llama.cpp's convert_lora_to_gguf.py), or load the model in the adapter's form",
-                        form(file_.naming), form(host_.naming)),
+            fmt::format(
+                "the adapter is {}, the model {}, and matrices of this architecture are not the same in both: "
+                "convert the adapter (llama.cpp's convert_lora_to_gguf.py), or load the model in the adapter's form",
+                form(file_.naming), form(host_.naming)),
             "lora_path");
     }
     index_ = ModuleIndex(*named_, host_.spec, file_.naming);
@@ -103,15 +104,17 @@ class AdapterBinding {
   Result<std::vector<ModulePlace>> places_of(const std::string& module) const {
     std::vector<ModulePlace> places = index_.find(module);
     if (places.empty())
-      return cannot_adapt(fmt::format("the adapter changes {}, which is no linear layer of this model; it may change {}",
-                                     module, index_.examples()),
-                         module);
+      return cannot_adapt(
+          fmt::format("the adapter changes {}, which is no linear layer of this model; it may change {}", module,
+                      index_.examples()),
+          module);
     for (const ModulePlace& place : places)
       if (index_.takes_no_factors(place.matrix))
-        return cannot_adapt(fmt::format("the adapter changes {}, which is {} here and takes no adapter: merge it into the "
-                                       "model, or train without it",
-                                       module, index_.takes_no_factors(place.matrix)),
-                           module);
+        return cannot_adapt(
+            fmt::format("the adapter changes {}, which is {} here and takes no adapter: merge it into the "
+                        "model, or train without it",
+                        module, index_.takes_no_factors(place.matrix)),
+            module);
     return places;
   }
 
@@ -121,15 +124,16 @@ class AdapterBinding {
       const MatrixPart& part = need(place.matrix).parts[place.part];
       const std::int64_t inputs = need(place.matrix).inputs;
       if (part.joined_rows != 1 || part.first_input != 0 || part.shape.size() != 2)
-        return cannot_adapt(fmt::format("the adapter changes {}, which is no plain matrix and takes no adapter", f.module),
-                           f.module);
+        return cannot_adapt(
+            fmt::format("the adapter changes {}, which is no plain matrix and takes no adapter", f.module), f.module);
       const std::int64_t outputs = place.alone       ? part.outputs
                                    : part.transposed ? part.shape.back()
                                                      : part.shape.front();
       if (f.a->columns() != inputs || f.b->rows() != outputs)
-        return bad_file(fmt::format("the adapter's factors of {} have shapes {} and {}, but the model's matrix is [{}, {}]",
-                                    f.module, to_string(f.a->shape), to_string(f.b->shape), outputs, inputs),
-                        f.module);
+        return bad_file(
+            fmt::format("the adapter's factors of {} have shapes {} and {}, but the model's matrix is [{}, {}]",
+                        f.module, to_string(f.a->shape), to_string(f.b->shape), outputs, inputs),
+            f.module);
       gathered_[place.matrix].factors[place.part] = {&f, place};
       out_->rank_ = std::max(out_->rank_, f.rank());
     }
@@ -148,10 +152,11 @@ class AdapterBinding {
       for (const ModulePlace& place : places) gathered_[place.matrix].biases[place.part] = t.tensor;
       return success();
     }
-    return cannot_adapt(fmt::format("the adapter replaces {}.{}, which is not supported: it may replace embeddings, the "
-                                   "head and biases of linear layers (modules_to_save, bias)",
-                                   t.module, t.ending),
-                       t.module);
+    return cannot_adapt(
+        fmt::format("the adapter replaces {}.{}, which is not supported: it may replace embeddings, the "
+                    "head and biases of linear layers (modules_to_save, bias)",
+                    t.module, t.ending),
+        t.module);
   }
 
   // --- matrices ---
@@ -205,8 +210,9 @@ class AdapterBinding {
     if (f.bias == nullptr) return success();
     const std::vector<float> values = decode(*f.bias);
     if (std::cmp_not_equal(values.size(), f.b->rows()))
-      return bad_file(fmt::format("the bias of the adapter's {} has {} values, not {}", f.module, values.size(), f.b->rows()),
-                      f.module);
+      return bad_file(
+          fmt::format("the bias of the adapter's {} has {} values, not {}", f.module, values.size(), f.b->rows()),
+          f.module);
     for (const StoredRow& r : rows) to.bias.push_back(f.scale * values[static_cast<std::size_t>(r.row)]);
     return success();
   }
@@ -218,14 +224,13 @@ class AdapterBinding {
     const float* const own = matrix(id).bias();
     to.bias.resize(static_cast<std::size_t>(part.outputs));
     for (std::int64_t i = 0; i < part.outputs; ++i) {
-      const std::int64_t at = part.same_bias ? i
-                                             : (part.transposed ? part.first_bias : 0) +
-                                                   part.rows.stored(i) / part.bias_rows;
+      const std::int64_t at =
+          part.same_bias ? i : (part.transposed ? part.first_bias : 0) + part.rows.stored(i) / part.bias_rows;
       if (std::cmp_greater_equal(at, values.size()))
         return bad_file(fmt::format("{} of the adapter has {} values, which are too few", tensor.name, values.size()),
                         tensor.name);
-      to.bias[static_cast<std::size_t>(i)] += values[static_cast<std::size_t>(at)] -
-                                              (own ? own[first_output(id, p) + i] : 0.0f);
+      to.bias[static_cast<std::size_t>(i)] +=
+          values[static_cast<std::size_t>(at)] - (own ? own[first_output(id, p) + i] : 0.0f);
     }
     return success();
   }
@@ -233,9 +238,9 @@ class AdapterBinding {
   Result<> replace_matrix(MatrixId id, const AdapterTensor& t) {
     const MatrixNeed& of = need(id);
     if (const char* why = index_.stays(id))
-      return cannot_adapt(fmt::format("the adapter replaces {}, which is {} and cannot be replaced; the head can", t.module,
-                                     why),
-                         t.module);
+      return cannot_adapt(
+          fmt::format("the adapter replaces {}, which is {} and cannot be replaced; the head can", t.module, why),
+          t.module);
     if (t.tensor->shape != of.parts.front().shape || of.parts.front().transposed)
       return bad_file(fmt::format("the adapter's {} has shape {}, but the model's has {}", t.module,
                                   to_string(t.tensor->shape), to_string(of.parts.front().shape)),
@@ -252,12 +257,13 @@ class AdapterBinding {
   Result<> take_table(const AdapterFactors& f) {
     const auto id = index_.table(f.module);
     if (!id)
-      return cannot_adapt(fmt::format("the adapter changes {}, which is no embedding of this model", f.module), f.module);
+      return cannot_adapt(fmt::format("the adapter changes {}, which is no embedding of this model", f.module),
+                          f.module);
     const TableNeed& table = named_->needs.tables[static_cast<std::size_t>(*id)];
     const std::int64_t rows = f.turned ? f.a->rows() : f.a->columns();
     if (rows != table.shape.front() || f.b->rows() != table.shape.back())
-      return bad_file(fmt::format("the adapter's factors of {} have shapes {} and {}, but the model's table has {}", f.module,
-                                  to_string(f.a->shape), to_string(f.b->shape), to_string(table.shape)),
+      return bad_file(fmt::format("the adapter's factors of {} have shapes {} and {}, but the model's table has {}",
+                                  f.module, to_string(f.a->shape), to_string(f.b->shape), to_string(table.shape)),
                       f.module);
     AdaptedTable& made = out_->tables_[*id];
     made.rank = f.rank();
@@ -283,10 +289,11 @@ class AdapterBinding {
   Result<> replace_table(TableId id, const AdapterTensor& t) {
     const TableNeed& table = named_->needs.tables[static_cast<std::size_t>(id)];
     if (t.tensor->shape != table.shape)
-      return bad_file(fmt::format("the adapter's {} has shape {}, but the model's has {}: added tokens need a model that "
-                                  "has them",
-                                  t.module, to_string(t.tensor->shape), to_string(table.shape)),
-                      t.module);
+      return bad_file(
+          fmt::format("the adapter's {} has shape {}, but the model's has {}: added tokens need a model that "
+                      "has them",
+                      t.module, to_string(t.tensor->shape), to_string(table.shape)),
+          t.module);
     out_->tables_[id].whole = *t.tensor;
     out_->file_ = file_.file;
     return success();

@@ -36,7 +36,8 @@ void ModuleIndex::look_at(const std::vector<Op>& ops) {
       refuse(o->gate_up, o->count, "one of the experts");
       refuse(o->down, o->count, "one of the experts");
     }
-    if (const auto* o = std::get_if<GroupedMatmulOp>(&op)) refuse(o->first, o->groups, "multiplied in groups of columns");
+    if (const auto* o = std::get_if<GroupedMatmulOp>(&op))
+      refuse(o->first, o->groups, "multiplied in groups of columns");
     if (const auto* o = std::get_if<GatedMatmulOp>(&op)) staying_[o->matrix] = "a gate";
     if (const auto* o = std::get_if<MatmulOp>(&op); o != nullptr && o->add) staying_[o->matrix] = "added to other rows";
     if (const auto* o = std::get_if<HeadOp>(&op)) heads_.push_back(o->matrix);
@@ -57,8 +58,8 @@ void ModuleIndex::add(MatrixId id, const MatrixNeed& need, const std::string& he
 
 // A stored matrix whose parts other checkpoints of the architecture keep apart.
 void ModuleIndex::add_fused(MatrixId id, const MatrixNeed& need, const std::string& stem) {
-  const bool one = std::ranges::all_of(
-      need.parts, [&](const MatrixPart& part) { return part.tensor == need.parts.front().tensor; });
+  const bool one =
+      std::ranges::all_of(need.parts, [&](const MatrixPart& part) { return part.tensor == need.parts.front().tensor; });
   constexpr std::pair<std::string_view, std::vector<std::string_view> (*)()> kFused[] = {
       {"qkv_proj", [] { return std::vector<std::string_view>{"q_proj", "k_proj", "v_proj"}; }},
       {"gate_up_proj", [] { return std::vector<std::string_view>{"gate_proj", "up_proj"}; }}};
@@ -94,7 +95,8 @@ std::string ModuleIndex::examples() const {
   constexpr std::size_t kMost = 8;
   std::vector<std::string_view> names;
   for (const auto& [name, places] : modules_)
-    if (names.size() < kMost && (name.starts_with("layers.0.") || name.starts_with("blk.0.") || name.find(".0.") != name.npos))
+    if (names.size() < kMost &&
+        (name.starts_with("layers.0.") || name.starts_with("blk.0.") || name.find(".0.") != name.npos))
       names.push_back(name);
   return fmt::format("{}", fmt::join(names, ", "));
 }

@@ -72,8 +72,7 @@ void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* ou
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(input_format(with, part, false));
     block.rows = rows;
-    matmul(with.cpu, with.team, part, block, out + at, apart_width(),
-           {.ordered_as = kernel_format(with, part, false)});
+    matmul(with.cpu, with.team, part, block, out + at, apart_width(), {.ordered_as = kernel_format(with, part, false)});
     at += part.outputs();
   }
 }

@@ -197,7 +197,8 @@ class Lowering {
     std::optional<MatmulStage::Activated> activated;
     if (const auto converted = converted_output())
       activated = {std::get<ActivateOp>(program_.ops[static_cast<std::size_t>(op_) + 1]).how, *converted};
-    auto& stage = push(std::make_unique<MatmulStage>(numbered(o.matrix), input(o.in), place(o.out), options, activated));
+    auto& stage =
+        push(std::make_unique<MatmulStage>(numbered(o.matrix), input(o.in), place(o.out), options, activated));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), o.wide, kept_});
     announcers_.push_back(&stage.next);

@@ -96,7 +96,7 @@ class Pass {
   std::vector<BatchSequence> sequences_;
   std::vector<AdaptedRows> adapted_;
   std::vector<const LoraAdapter*> adapter_of_row_;  // empty: no row has one
-  std::vector<AxisPositions> axes_;  // empty: all rows stand at their positions
+  std::vector<AxisPositions> axes_;                 // empty: all rows stand at their positions
   std::int64_t positions_end_ = 0;
   int rows_ = 0;
   bool kept_ = false, sliced_ = false;

@@ -55,7 +55,8 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
     const auto stored = table->row(at).subspan(skipped(*table));
     if (!o.add) {
       decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
-      if (by != nullptr && by->rank > 0) cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
+      if (by != nullptr && by->rank > 0)
+        cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
       if (o.scale != 1.0f) cpu.functions.scale(o.scale, to, to, width);
       return;
     }

@@ -33,10 +33,7 @@ bool stores(const Op& op) {
 }
 
 Builder::Builder(const ModelSpec& spec, const Weights* weights, Naming naming)
-    : spec_(spec),
-      names_(&spec.names),
-      weights_(weights),
-      naming_(weights != nullptr ? weights->naming() : naming) {
+    : spec_(spec), names_(&spec.names), weights_(weights), naming_(weights != nullptr ? weights->naming() : naming) {
   program_.vocabulary = spec.vocabulary;
   program_.both_ways = layers_share_fields_ = spec.both_ways;
   program_.hidden = spec.hidden;

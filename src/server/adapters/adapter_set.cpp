@@ -37,8 +37,9 @@ std::string stamp_of(const fs::path& path) {
 
 Result<> check_name(const std::string& name) {
   if (name.empty() || name.size() > kMostName || names_no_model(name))
-    return bad_request(fmt::format("an adapter's name must have 1 to {} bytes and must not be default or unknown", kMostName),
-                       "lora_name");
+    return bad_request(
+        fmt::format("an adapter's name must have 1 to {} bytes and must not be default or unknown", kMostName),
+        "lora_name");
   return success();
 }
 
@@ -51,7 +52,7 @@ struct AdapterSet::Slot {
   bool from_folder = false;
   std::shared_ptr<const LoraAdapter> adapter;
   std::weak_ptr<Engine> engine;  // that it is bound to
-  std::int64_t bytes = 0;  // of it
+  std::int64_t bytes = 0;        // of it
   int rank = 0;
   std::uint64_t uses = 0;
   Clock::time_point used{};
@@ -77,7 +78,8 @@ Result<> AdapterSet::check_new(const AdapterWish& wish, bool replaces) const {
   if (models_.place_of(wish.name).ok())
     return bad_request(fmt::format("{} is the name of a model that is served here", in_quotes(wish.name)), "lora_name");
   if (!replaces && slots_.contains(wish.name))
-    return bad_request(fmt::format("the adapter {} is loaded already; unload it first", in_quotes(wish.name)), "lora_name");
+    return bad_request(fmt::format("the adapter {} is loaded already; unload it first", in_quotes(wish.name)),
+                       "lora_name");
   if (slots_.size() >= kMostAdapters)
     return bad_request(fmt::format("{} adapters are served, which is the most", kMostAdapters), "lora_name");
   return success();
@@ -125,7 +127,8 @@ Result<> AdapterSet::remove(std::string_view name) {
   scan();
   const auto found = slots_.find(name);
   if (found == slots_.end())
-    return Error{Error::Kind::not_found, fmt::format("there is no adapter {}", in_quotes(name)), "lora_name", "model_not_found"};
+    return Error{Error::Kind::not_found, fmt::format("there is no adapter {}", in_quotes(name)), "lora_name",
+                 "model_not_found"};
   if (found->second->from_folder) hidden_[found->first] = found->second->stamp;
   slots_.erase(found);
   return success();
@@ -173,7 +176,8 @@ Result<std::shared_ptr<const LoraAdapter>> AdapterSet::use(const std::string& na
     known = slot(name);
   }
   if (known == nullptr)
-    return Error{Error::Kind::not_found, fmt::format("there is no adapter {}", in_quotes(name)), "lora_path", "model_not_found"};
+    return Error{Error::Kind::not_found, fmt::format("there is no adapter {}", in_quotes(name)), "lora_path",
+                 "model_not_found"};
   const std::scoped_lock one_reader(known->loading);
   {
     const std::scoped_lock lock(mutex_);
@@ -283,14 +287,16 @@ void AdapterSet::scan() {
 
 Result<std::string> AdapterSet::below_folder(const std::string& path) const {
   if (limits_.folder.empty())
-    return Error{Error::Kind::forbidden,
-                 "clients may load adapters only from the folder that --lora-dir names, and the server was started without",
-                 "lora_path",
-                 {}};
+    return Error{
+        Error::Kind::forbidden,
+        "clients may load adapters only from the folder that --lora-dir names, and the server was started without",
+        "lora_path",
+        {}};
   std::error_code failed;
   const fs::path folder = fs::canonical(limits_.folder, failed);
   const auto outside = [&] {
-    return Error{Error::Kind::not_found, fmt::format("there is no adapter {} below --lora-dir", in_quotes(path, 200)),
+    return Error{Error::Kind::not_found,
+                 fmt::format("there is no adapter {} below --lora-dir", in_quotes(path, 200)),
                  "lora_path",
                  {}};
   };

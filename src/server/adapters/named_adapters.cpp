@@ -11,8 +11,8 @@ constexpr std::size_t kMostAdapters = 1024;  // that one body names
 
 Error no_such_adapter(std::string_view asked) {
   return {Error::Kind::not_found,
-          fmt::format("there is no adapter {}; /v1/models lists those that are served", in_quotes(asked, 200)), "lora_path",
-          "model_not_found"};
+          fmt::format("there is no adapter {}; /v1/models lists those that are served", in_quotes(asked, 200)),
+          "lora_path", "model_not_found"};
 }
 
 // What stands in lora_path: names and nulls.
@@ -21,7 +21,8 @@ Result<std::vector<std::string>> lora_paths(const Json& body) {
   const Json* given = body.is_object() ? find_field(body, "lora_path") : nullptr;
   if (given == nullptr) return names;
   if (given->is_string()) return std::vector<std::string>{given->get<std::string>()};
-  if (!given->is_array()) return bad_request("lora_path must be an adapter's name, or a list of such and null", "lora_path");
+  if (!given->is_array())
+    return bad_request("lora_path must be an adapter's name, or a list of such and null", "lora_path");
   for (std::size_t i = 0; i < given->size(); ++i) {
     const Json& one = (*given)[i];
     const std::string place = fmt::format("lora_path[{}]", i);
@@ -35,8 +36,8 @@ Result<std::vector<std::string>> lora_paths(const Json& body) {
 
 }  // namespace
 
-Result<NamedAdapters::Target> NamedAdapters::target(AdapterSet& adapters, const ModelSet& models, std::string_view named,
-                                                    const Json& body) {
+Result<NamedAdapters::Target> NamedAdapters::target(AdapterSet& adapters, const ModelSet& models,
+                                                    std::string_view named, const Json& body) {
   if (names_no_model(named)) {
     ESP_TRY(const auto paths, lora_paths(body));
     for (const std::string& path : paths)
@@ -54,7 +55,8 @@ Result<> NamedAdapters::add(AdapterSet& adapters, int place, const std::string& 
   const auto found = adapters.find(name);
   if (!found) return no_such_adapter(name);
   if (found->place != place)
-    return bad_request(fmt::format("the adapter {} is for another model than the request", in_quotes(name)), "lora_path");
+    return bad_request(fmt::format("the adapter {} is for another model than the request", in_quotes(name)),
+                       "lora_path");
   names_.emplace(name, found->name);
   return success();
 }
@@ -83,7 +85,8 @@ Result<> NamedAdapters::add_numbered(AdapterSet& adapters, int place, const Json
     ESP_TRY(const auto id, get_integer(one, {"id", "lora[]"}));
     ESP_TRY(const auto scale, find_number(one, {"scale", "lora[]"}));
     if (id < 0 || std::cmp_greater_equal(id, all.size()))
-      return bad_request(fmt::format("lora names the adapter {}, but there are {} (/lora-adapters)", id, all.size()), "lora");
+      return bad_request(fmt::format("lora names the adapter {}, but there are {} (/lora-adapters)", id, all.size()),
+                         "lora");
     if (scale == 0.0) continue;
     if (scale.value_or(1) != 1 || !by_number_.empty())
       return bad_request("lora may name one adapter, with a scale of 1", "lora", "unsupported_parameter");

@@ -66,7 +66,12 @@ Result<net::HttpResponse> adapters(Service& service, const net::HttpRequest&) {
   json.open('[');
   int id = 0;
   for (const AdapterEntry& adapter : service.adapters.list())
-    json.open('{').field("id", id++).field("path", adapter.path).field("scale", 0.0).field("name", adapter.name).close('}');
+    json.open('{')
+        .field("id", id++)
+        .field("path", adapter.path)
+        .field("scale", 0.0)
+        .field("name", adapter.name)
+        .close('}');
   json.close(']');
   return net::HttpResponse::json(200, std::move(out));
 }

@@ -90,8 +90,7 @@ Result<ChatReading> begin_prompt(const Call& call, OllamaBody& body, RequestFiel
 Result<> keep_model(const Call& call, const OllamaBody& body) {
   if (!body.keep_alive) return success();
   ModelSet& models = call.service.models;
-  ESP_TRY(const auto target,
-          NamedAdapters::target(call.service.adapters, call.service.models, body.model, call.body));
+  ESP_TRY(const auto target, NamedAdapters::target(call.service.adapters, call.service.models, body.model, call.body));
   const int place = target.place;
   if (*body.keep_alive == 0 && body.prompt == OllamaBody::Prompt::nothing) {
     if (models.list()[static_cast<std::size_t>(place)].may_leave) ESP_CHECK(models.unload(place));

@@ -351,8 +351,7 @@ net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunctio
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    const auto target =
-        NamedAdapters::target(service.adapters, service.models, named_model(dialect, http, {}), Json());
+    const auto target = NamedAdapters::target(service.adapters, service.models, named_model(dialect, http, {}), Json());
     if (!target.ok()) return respond(service, http, responder, dialect, target.error());
     const int place = target->place;
     const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,

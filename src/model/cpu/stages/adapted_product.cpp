@@ -36,7 +36,8 @@ void AdaptedProduct::replaced_columns(const CpuKernels& cpu, std::size_t index, 
   const auto width = static_cast<std::size_t>(k_);
   const RowBlock x{RowFormat::f32, rows_.data() + index * width, width * sizeof(float), 1};
   const WholeMatrix& by = *replaced_[index].by;
-  matmul_columns(cpu, by.weights, x, {first, count, -1}, by.bias.empty() ? nullptr : by.bias.data() + first, out, count);
+  matmul_columns(cpu, by.weights, x, {first, count, -1}, by.bias.empty() ? nullptr : by.bias.data() + first, out,
+                 count);
 }
 
 void AdaptedProduct::finish(const Pass& pass, std::int64_t outputs, Place out) const {

@@ -129,8 +129,7 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) const {
     const int first = tile * kLogitTile, columns = std::min(kLogitTile, vocabulary - first);
     linear_.apply_columns(pass.with().cpu, input_.some(begin, end),
                           {first, columns, next_tile < tiles ? next_tile * kLogitTile : -1}, memory.data(), kLogitTile);
-    if (!adapted_.empty())
-      adapted_.columns(pass.with().cpu, begin, end, first, columns, memory.data(), kLogitTile);
+    if (!adapted_.empty()) adapted_.columns(pass.with().cpu, begin, end, first, columns, memory.data(), kLogitTile);
     for (int row = begin; row < end; ++row) {
       const std::span logits(memory.data() + (row - begin) * kLogitTile, static_cast<std::size_t>(columns));
       if (changes()) finish(pass.with().cpu, logits.data(), columns);
