@@ -15,9 +15,11 @@
 #include "model/small_pool.h"
 #include "tensor/decode.h"
 #include "tensor/file/gguf.h"
+#include "tensor/file/gguf_writer.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 #include "testing/golden_name.h"
+#include "testing/temp_folder.h"
 
 namespace espalier::adapter_golden_test {
 namespace {
@@ -163,6 +165,69 @@ TEST_P(EachAdapter, FitsAGgufFileOfItsModel) {
   for (std::size_t p = 0; p < a.golden["prompts"].size(); ++p)
     distance.add(a.computed(p, KvType::f32), a.wanted(p), a.spread());
   EXPECT_LE(distance.worst, 1e-3);
+}
+
+// The same adapter as llama.cpp's converter writes it: other names, and of arch llama the rows of q and k in pairs.
+std::string as_gguf(const AdapterFile& peft, const std::string& arch, int head_dim) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"}, {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"}, {"mlp.gate_proj", "ffn_gate"},  {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"}};
+  GgufWriter writer;
+  writer.put("general.type", "adapter");
+  writer.put("adapter.type", "lora");
+  writer.put("general.architecture", std::string_view(arch));
+  writer.put("adapter.lora.alpha", peft.factors.front().scale * static_cast<float>(peft.factors.front().rank()));
+  std::string bytes;
+  const auto add = [&](const std::string& name, const Tensor& tensor, const std::vector<float>& values) {
+    writer.declare(name, DType::f32, tensor.shape);
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    bytes.append(writer.padding(values.size() * sizeof(float)), '\0');
+  };
+  for (const AdapterFactors& f : peft.factors)
+    for (const auto& [theirs, ours] : kNames) {
+      if (!f.module.ends_with(theirs)) continue;
+      const std::string layer = f.module.substr(std::string("model.layers.").size(), 1);
+      const std::string stem = "blk." + layer + "." + ours + ".weight";
+      add(stem + ".lora_a", *f.a, decode(*f.a));
+      const std::vector<float> b = decode(*f.b);
+      std::vector<float> turned = b;
+      const int rank = f.rank(), half = head_dim / 2;
+      if (head_dim > 0 && (std::string_view(ours) == "attn_q" || std::string_view(ours) == "attn_k"))
+        for (int row = 0; row < static_cast<int>(f.b->rows()); ++row) {
+          const int from = row / head_dim * head_dim + row % 2 * half + row % head_dim / 2;
+          std::copy_n(b.begin() + from * rank, rank, turned.begin() + row * rank);
+        }
+      add(stem + ".lora_b", *f.b, turned);
+    }
+  return writer.head() + bytes;
+}
+
+TEST(GgufAdapter, GivesWhatThePeftFolderGives) {
+  struct Case {
+    const char *name, *arch;
+    int head_dim;  // whose pairs lie side by side; 0: none do
+  };
+  for (const auto& [name, arch, head_dim] : {Case{"lora-gemma", "gemma3", 0}, {"lora-r4-qv", "llama", 16}}) {
+    if (testing::golden(std::string("lora/") + name).empty()) continue;
+    Adapted a(name);
+    if (testing::golden("models/" + a.base()).empty()) continue;
+    a.open(Activations::f32);
+    ASSERT_TRUE(a.adapter);
+    const testing::TempFolder temp;
+    const auto path = temp.write("adapter.gguf", as_gguf(open_adapter(a.folder).value(), arch, head_dim));
+    const auto gguf = testing::data("goldens/gguf-families") / (a.base() + ".gguf");
+    for (const bool on_gguf : {false, true}) {
+      if (on_gguf && !std::filesystem::exists(gguf)) continue;
+      if (on_gguf) a.open_gguf(gguf, Activations::f32);
+      a.adapter = a.bind(path);
+      ASSERT_TRUE(a.adapter);
+      Distance distance;
+      for (std::size_t p = 0; p < a.golden["prompts"].size(); ++p)
+        distance.add(a.computed(p, KvType::f32), a.wanted(p), a.spread());
+      EXPECT_LE(distance.worst, 1e-3) << name << (on_gguf ? " on a GGUF file" : "");
+    }
+  }
 }
 
 // Rows of sequences that stand in one batch, each with its own adapter or none.
