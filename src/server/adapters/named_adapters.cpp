@@ -7,7 +7,7 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::size_t kMostAdapters = 1024;  // that one body names
+constexpr std::size_t kMostNamed = 1024;  // that one body names
 
 Error no_such_adapter(std::string_view asked) {
   return {Error::Kind::not_found,
@@ -28,8 +28,8 @@ Result<std::vector<std::string>> lora_paths(const Json& body) {
     const std::string place = fmt::format("lora_path[{}]", i);
     if (one.is_null()) continue;
     ESP_TRY(names.emplace_back(), as_string(one, place));
-    if (names.size() > kMostAdapters)
-      return bad_request(fmt::format("lora_path names more than {} adapters", kMostAdapters), "lora_path");
+    if (names.size() > kMostNamed)
+      return bad_request(fmt::format("lora_path names more than {} adapters", kMostNamed), "lora_path");
   }
   return names;
 }
