@@ -77,6 +77,7 @@ struct EngineOptions {
   // Bytes of the pool, behind what was used, that get their pages while nothing runs.
   std::int64_t kv_touch_ahead_bytes = 512 << 20;
   int max_running = 0;                  // sequences in one batch; 0 = 64
+  int max_adapters = 0;                 // different adapters in one batch; 0 = any number
   int max_queued = 256;                 // requests
   std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
   int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
@@ -177,6 +178,16 @@ struct PinInfo {
 // Compute threads as these options ask for, for several engines. Fails: as Engine::open().
 Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& options);
 
+// What is told of an adapter that was loaded.
+struct AdapterInfo {
+  std::string print;  // of its contents
+  std::int64_t bytes = 0;
+  int rank = 0;  // the largest
+};
+AdapterInfo describe(const LoraAdapter& adapter);
+// The model that an adapter's folder says it is for; empty where it does not.
+std::string base_of_adapter(const std::string& path);
+
 // A loaded model that answers requests; safe from any thread.
 class Engine {
  public:
@@ -221,8 +232,12 @@ class Engine {
   std::int64_t save_cache(std::chrono::milliseconds limit);
   int abort(std::string_view id_prefix);  // how many requests it matched; "" matches all
   int cancel(std::string_view id);        // as abort(), of this very id
-  void drain();                           // from now on submit() answers unavailable; running work goes on
-  Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
+  // A LoRA adapter (a PEFT folder or a GGUF file) for RequestFields::adapter, while the engine runs; it may be dropped
+  // whenever the caller likes: requests hold it. most_rank: larger ones are refused; 0 = none is. Takes as long as reading
+  // its file. Fails: model/adapters/.
+  Result<std::shared_ptr<const LoraAdapter>> load_adapter(const std::string& path, int most_rank = 0) const;
+  void drain();      // from now on submit() answers unavailable; running work goes on
+  Result<> check();  // every invariant of pool, tree and sequences; waits for a step to end
 
  private:
   struct Impl;

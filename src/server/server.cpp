@@ -65,6 +65,8 @@ Result<> check(const ServerOptions& options) {
   std::error_code failed;
   if (!options.media_dir.empty() && !std::filesystem::is_directory(options.media_dir, failed))
     return option_error("media-dir", "a folder");
+  if (!options.lora_dir.empty() && !std::filesystem::is_directory(options.lora_dir, failed))
+    return option_error("lora-dir", "a folder");
   ESP_CHECK(parse_cache_event_config(options.cache_events));
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);

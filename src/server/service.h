@@ -14,6 +14,7 @@
 #include "lang/batch/text_budget.h"
 #include "net/server/http_server.h"
 #include "net/server/router.h"
+#include "server/adapters/adapter_set.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"
@@ -77,11 +78,13 @@ class Service {
   const net::Router* router = nullptr;  // what requests of our own go through
   std::function<net::ServerStats()> net_stats;
   std::uint16_t port = 0;               // the one that was bound
+  bool in_process = false;              // there are no sockets: all calls are the operator's (in_process.h)
   std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
   std::atomic<bool> attached{false};    // has_model()
 
   ProgramHost programs{media_memory};
   ModelSet models;
+  AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large

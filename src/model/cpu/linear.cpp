@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/matmul/low_rank.h"
+
 namespace espalier {
 
 std::size_t Linear::bytes() const {
@@ -57,6 +59,26 @@ void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std
             kernel_format(with, part, options.wide)});
     at += part.outputs();
   }
+}
+
+std::int64_t Linear::apart_width() const {
+  std::int64_t width = 0;
+  for (const PackedMatrix& part : parts_) width += part.outputs();
+  return width;
+}
+
+void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const {
+  std::int64_t at = 0;
+  for (const PackedMatrix& part : parts_) {
+    RowBlock block = x.as(input_format(with, part, false));
+    block.rows = rows;
+    matmul(with.cpu, with.team, part, block, out + at, apart_width(), {.ordered_as = kernel_format(with, part, false)});
+    at += part.outputs();
+  }
+}
+
+void Linear::join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const {
+  join_gated(cpu, gate, paired(), apart, bias(), outputs_, out);
 }
 
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,

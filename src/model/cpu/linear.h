@@ -81,6 +81,12 @@ class Linear {
              Options options) const;
   // Whether one pass computes and joins gates and what they gate.
   bool paired() const { return gated_ && parts_.size() == 1; }
+  // Of a gated layer: gates and what they gate as sums that are not joined yet, without biases, in rows of apart_width()
+  // floats (in turns by panels where paired(), else one behind the other; join() may read up to 15 floats behind the last); and
+  // one such row joined as apply() does it, bit for bit.
+  std::int64_t apart_width() const;
+  void apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const;
+  void join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const;
   // Whether apply_converted() can: of one matrix.
   bool converts() const { return parts_.size() == 1; }
   // Gated, or behind an activation, into rows of the form that their reader wants: they never become floats in memory.

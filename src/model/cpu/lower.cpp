@@ -104,6 +104,7 @@ class Lowering {
     RowFormat up_format = RowFormat::f32, down_format = RowFormat::f32;
   };
   const Linear& matrix(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
+  NumberedLinear numbered(MatrixId id) const { return {matrix(id), id, *loaded_.scratch}; }
 
   // One pass gates where the kernels know the gate; else gates and values become floats.
   bool gates_in_product(const ExpertsOp& o) const {
@@ -196,7 +197,8 @@ class Lowering {
     std::optional<MatmulStage::Activated> activated;
     if (const auto converted = converted_output())
       activated = {std::get<ActivateOp>(program_.ops[static_cast<std::size_t>(op_) + 1]).how, *converted};
-    auto& stage = push(std::make_unique<MatmulStage>(matrix(o.matrix), input(o.in), place(o.out), options, activated));
+    auto& stage =
+        push(std::make_unique<MatmulStage>(numbered(o.matrix), input(o.in), place(o.out), options, activated));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), o.wide, kept_});
     announcers_.push_back(&stage.next);
@@ -204,7 +206,7 @@ class Lowering {
   void add(const GatedMatmulOp& o) {
     const Finish gate = o.activation == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
     auto& stage =
-        push(std::make_unique<GatedStage>(matrix(o.matrix), input(o.in), place(o.out), gate, converted_output()));
+        push(std::make_unique<GatedStage>(numbered(o.matrix), input(o.in), place(o.out), gate, converted_output()));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), false, kept_});
     announcers_.push_back(&stage.next);
@@ -280,7 +282,7 @@ class Lowering {
   void add(const GatherRowsOp& o) { push(std::make_unique<GatherStage>(o, place(o.in), place(o.out))); }
   void add(const AllRowsOp&) { push(std::make_unique<AllRowsStage>()); }
   void add(const HeadOp& o) {
-    out_.head = &push(std::make_unique<HeadStage>(matrix(o.matrix), input(o.in), out_.logits, o));
+    out_.head = &push(std::make_unique<HeadStage>(numbered(o.matrix), input(o.in), out_.logits, o));
     announced_.push_back({&matrix(o.matrix), false, true});
     announcers_.push_back(&out_.head->next);
   }

@@ -21,6 +21,7 @@ struct Loaded {
   std::vector<Linear> matrices;  // of the program's needs
   std::vector<const Tensor*> tables;
   std::vector<RopeTables> ropes;
+  std::shared_ptr<AdapterScratch> scratch = std::make_shared<AdapterScratch>();
 };
 
 // Stages in order, and the memory they use.

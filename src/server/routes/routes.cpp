@@ -32,6 +32,11 @@ constexpr RoutePolicy kPolicies[] = {
     {"/server_info", Access::user, Needs::model},
     {"/models/load", Access::control, Needs::work},
     {"/models/unload", Access::control, Needs::work},
+    {"/load_lora_adapter", Access::control, Needs::work},
+    {"/unload_lora_adapter", Access::control, Needs::model},
+    {"/v1/load_lora_adapter", Access::control, Needs::work},
+    {"/v1/unload_lora_adapter", Access::control, Needs::model},
+    {"/lora-adapters", Access::user, Needs::model},
     {"/get_load", Access::user, Needs::model},
     {"/v1/loads", Access::user, Needs::model},
     {"/props", Access::user, Needs::model},
@@ -82,6 +87,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_health_routes(router, service));
   ESP_CHECK(add_control_routes(router, service));
   ESP_CHECK(add_model_routes(router, service));
+  ESP_CHECK(add_adapter_routes(router, service));
   ESP_CHECK(add_pin_routes(router, service));
   ESP_CHECK(add_tree_routes(router, service));
   ESP_CHECK(add_state_routes(router, service));

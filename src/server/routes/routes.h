@@ -67,6 +67,7 @@ Result<> add_load_routes(net::Router& router, Service& service);
 Result<> add_health_routes(net::Router& router, Service& service);
 Result<> add_control_routes(net::Router& router, Service& service);
 Result<> add_model_routes(net::Router& router, Service& service);
+Result<> add_adapter_routes(net::Router& router, Service& service);
 Result<> add_pin_routes(net::Router& router, Service& service);
 Result<> add_tree_routes(net::Router& router, Service& service);
 Result<> add_state_routes(net::Router& router, Service& service);
