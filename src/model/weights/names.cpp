@@ -83,4 +83,12 @@ std::string Names::of(Naming naming, std::string_view role, int layer, int part,
   return first;
 }
 
+std::vector<std::string_view> Names::roles() const {
+  std::vector<std::string_view> all;
+  for (const Entry& entry : hf) all.push_back(entry.role);
+  for (const auto& [role, name] : kHfNames)
+    if (std::ranges::find(all, role) == all.end()) all.push_back(role);
+  return all;
+}
+
 }  // namespace espalier
