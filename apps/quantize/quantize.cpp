@@ -43,6 +43,10 @@ class Run {
     ESP_TRY(source_, Source::open(w_.source));
     out_.source_bytes = describe(source_->tensors()).bytes();
     ESP_CHECK(read_texts());
+    if (w_.only_report) {
+      ESP_CHECK(look());
+      return std::move(out_);
+    }
     if (w_.dry_run) {
       ESP_TRY(out_.job, make_job(*source_, {w_.target, w_.types, w_.group}));
       return std::move(out_);

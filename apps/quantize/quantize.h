@@ -26,6 +26,7 @@ struct Wishes {
   int threads = 0;              // 0: as many as there are processors
   int calibrate_tokens = 8192, text_tokens = 2048, length = 512;
   bool overwrite = false, dry_run = false, report = true;
+  bool only_report = false;  // the destination is there, whoever made it, and is compared with the source
 };
 
 // What a run tells while it goes on. Called by the thread that runs it.

@@ -78,7 +78,9 @@ Result<std::optional<DType>> wished_type(const std::string& word, const char* fl
 }
 
 Result<> prepare(QuantizeArguments& a) {
-  ESP_TRY(a.wishes.target, quantizer::find_target(a.type));
+  if (!a.wishes.only_report) {
+    ESP_TRY(a.wishes.target, quantizer::find_target(a.type));
+  }
   ESP_TRY(a.wishes.types.output, wished_type(a.output_type, "--output-tensor-type"));
   ESP_TRY(a.wishes.types.embedding, wished_type(a.embedding_type, "--token-embedding-type"));
   if ((a.wishes.types.output || a.wishes.types.embedding) && a.wishes.target.container != quantizer::Container::gguf)
@@ -95,8 +97,10 @@ Result<> prepare(QuantizeArguments& a) {
 Result<> write_picture(const QuantizeArguments& a, const quantizer::Outcome& outcome) {
   if (!outcome.evaluation) return success();
   const std::string path = a.report.empty() ? a.wishes.destination + ".report.svg" : a.report;
-  const std::string title = fmt::format("{} as {}", std::filesystem::path(a.wishes.source).lexically_normal().filename().string(),
-                                        a.wishes.target.name);
+  const auto last = [](const std::string& p) { return std::filesystem::path(p).lexically_normal().filename().string(); };
+  const std::string title =
+      fmt::format("{} as {}", last(a.wishes.source),
+                  a.wishes.only_report ? last(a.wishes.destination) : std::string(a.wishes.target.name));
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << quantizer::picture_of(*outcome.evaluation, title);
   out.flush();
@@ -125,7 +129,8 @@ int run_quantize(QuantizeArguments& a) {
     return 0;
   }
   const std::uint64_t bytes = outcome->job.bytes();
-  put(fmt::format("{}  {} tensors, {} of {} ({:.1f} %)\n", printable(a.wishes.destination), outcome->job.pieces.size(),
+  if (!a.wishes.only_report)
+    put(fmt::format("{}  {} tensors, {} of {} ({:.1f} %)\n", printable(a.wishes.destination), outcome->job.pieces.size(),
                   store::readable_bytes(bytes), store::readable_bytes(outcome->source_bytes),
                   100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(1, outcome->source_bytes))));
   if (outcome->evaluation) put(quantizer::table_of(*outcome->evaluation));
@@ -156,10 +161,11 @@ Run add_quantize(CLI::App& app) {
   verb->add_option("--text", a->wishes.text, "the text by which the model is compared with its source");
   verb->add_option("--text-tokens", a->wishes.text_tokens, "of it, at most")->check(CLI::Range(16, 1 << 20));
   verb->add_option("--report", a->report, "where the picture goes; else beside DST");
+  verb->add_flag("--only-report", a->wishes.only_report, "write no model: compare DST, whoever made it, with SRC");
   verb->add_flag("--no-report", a->no_report, "do not compare the model with its source");
   verb->add_option("--progress", a->progress, "auto, bar, plain or none");
   return [a] {
-    if (!a->list_types && (a->model.empty() || a->type.empty()))
+    if (!a->list_types && (a->model.empty() || (a->type.empty() && !a->wishes.only_report)))
       return fail(bad_request(a->model.empty() ? "a source is missing: espalier quantize SRC DST --type q4_k_m"
                                                : "--type is missing: q4_k_m, q8_0, w4a16 and others; --list-types tells all",
                               a->model.empty() ? "src" : "type"));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "model/blocks/attention/attention.h"
+#include "model/weights/roles.h"
 
 namespace espalier::quantizer {
 namespace {
@@ -98,7 +99,7 @@ class Collector {
   }
 
   void take_layer(int layer) {
-    for (const std::string_view role : folder_.names.roles()) {
+    for (const std::string_view role : hf_roles(folder_.names)) {
       if (of_whole_model(role) != (layer < 0) || role == "ffn_exps" || role == "cls.output" ||
           role.starts_with("nextn."))
         continue;

@@ -31,8 +31,6 @@ struct Names {
   // else the first.
   std::string of(Naming naming, std::string_view role, int layer, int part = 0,
                  const std::function<bool(const std::string&)>& known = {}) const;
-  // All roles that have a name in HF checkpoints.
-  std::vector<std::string_view> roles() const;
 };
 
 }  // namespace espalier
