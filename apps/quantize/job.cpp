@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/json/checkpoint_json.h"
-#include "quantize/folder/gguf_hyperparameters.h"
+#include "model/weights/check.h"
 #include "tensor/file/open_file.h"
 
 namespace espalier::quantizer {
@@ -25,6 +25,7 @@ Result<Source> Source::open(const std::string& path) {
   ESP_TRY(source.files, open_model_files(options));
   ESP_CHECK(can_compute(source.files.config));
   source.weights = std::make_unique<Weights>(*source.files.weights, source.files.naming);
+  ESP_CHECK(check_weights(*source.weights, source.files.config.spec));
   if (source.folder) {
     ESP_TRY(const OpenFile file, open_beneath(path, "config.json"));
     ESP_TRY(const std::string text, read_text(file, 64 << 20));

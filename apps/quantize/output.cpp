@@ -71,6 +71,7 @@ Result<Output> Output::open(OutputPlan plan) {
   out.working_ += ".partial";
   out.journal_path_ = out.plan_.folder ? out.working_ / ".journal" : fs::path(out.working_.string() + ".journal");
   std::error_code failed;
+  out.drop_other_kind();
   if (out.plan_.folder && !fs::create_directories(out.working_, failed) && failed)
     return cannot("made", out.working_, failed.value());
   out.journal_.reset(::open(out.journal_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
@@ -80,6 +81,18 @@ Result<Output> Output::open(OutputPlan plan) {
   ESP_CHECK(out.open_files());
   ESP_CHECK(out.read_journal());
   return out;
+}
+
+// What an earlier run of another kind of type left under the same name.
+void Output::drop_other_kind() const {
+  std::error_code failed;
+  const fs::path journal = working_.string() + ".journal";
+  if (plan_.folder && fs::is_regular_file(working_, failed) && fs::is_regular_file(journal, failed)) {
+    fs::remove(working_, failed);
+    fs::remove(journal, failed);
+  } else if (!plan_.folder && fs::is_regular_file(working_ / ".journal", failed)) {
+    fs::remove_all(working_, failed);
+  }
 }
 
 Result<> Output::open_files() {

@@ -65,6 +65,7 @@ class Output {
  private:
   Output() = default;
   Result<> check_target() const;
+  void drop_other_kind() const;
   Result<> open_files();
   Result<> read_journal();
   Result<> start_journal();
