@@ -12,8 +12,8 @@ Result<TextPieces> pieces_of(const Tokenizer& tokenizer, const std::string& text
   if (tokens.size() < 16)
     return bad_request(fmt::format("the text has {} tokens; a few thousand would work", tokens.size()), "text");
   length = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(length), tokens.size()));
-  const std::size_t count = std::max<std::size_t>(
-      1, std::min(tokens.size() / static_cast<std::size_t>(length), static_cast<std::size_t>(std::max(1, most / length))));
+  const std::size_t count = std::max<std::size_t>(1, std::min(tokens.size() / static_cast<std::size_t>(length),
+                                                              static_cast<std::size_t>(std::max(1, most / length))));
   const std::size_t size = count * static_cast<std::size_t>(length);
   const std::size_t first = tail ? tokens.size() - size : 0;
   TextPieces pieces;
@@ -37,7 +37,8 @@ void add_sums(InputSums& sums, const float* rows, std::int64_t stride, int count
       for (std::int64_t k = chunk * kEach; k < std::min(width, (chunk + 1) * kEach); ++k) {
         const float value = rows[row * stride + k];
         sums.squares[static_cast<std::size_t>(k)] += static_cast<double>(value) * static_cast<double>(value);
-        sums.greatest[static_cast<std::size_t>(k)] = std::max(sums.greatest[static_cast<std::size_t>(k)], std::fabs(value));
+        sums.greatest[static_cast<std::size_t>(k)] =
+            std::max(sums.greatest[static_cast<std::size_t>(k)], std::fabs(value));
       }
   });
 }
@@ -82,7 +83,8 @@ Result<Calibration> Calibration::measure(const ModelSpec& spec, const Weights& w
   Calibration made;
   for (std::size_t id = 0; id < sums.size(); ++id)
     if (sums[id])
-      for (std::string& name : tensors_of(model->matrices()[id], weights)) made.sums_.emplace(std::move(name), sums[id]);
+      for (std::string& name : tensors_of(model->matrices()[id], weights))
+        made.sums_.emplace(std::move(name), sums[id]);
   return made;
 }
 

@@ -41,7 +41,8 @@ class Chooser {
   // Null: the matrix is no plain one, or was not measured.
   const Tensor* matrix(std::string_view role) const {
     const Tensor* tensor = find(role);
-    return tensor != nullptr && tensor->shape.size() == 2 && wish_.measured.find(tensor->name) != nullptr ? tensor : nullptr;
+    return tensor != nullptr && tensor->shape.size() == 2 && wish_.measured.find(tensor->name) != nullptr ? tensor
+                                                                                                          : nullptr;
   }
 
   void behind_norm(const Half& half) {
@@ -142,7 +143,8 @@ class Chooser {
     }
     std::vector<double> errors(rows.size());
     team_.run(static_cast<int>(rows.size()), [&](int r) {
-      errors[static_cast<std::size_t>(r)] = error_of_row(rows[static_cast<std::size_t>(r)], scales, importance, greatest);
+      errors[static_cast<std::size_t>(r)] =
+          error_of_row(rows[static_cast<std::size_t>(r)], scales, importance, greatest);
     });
     double sum = 0;
     for (const double error : errors) sum += error;

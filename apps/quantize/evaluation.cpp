@@ -167,10 +167,11 @@ std::string picture_of(const Evaluation& e, const std::string& title) {
   for (const auto& layer : e.layers) most = std::max(most, std::sqrt(layer.error));
   Svg svg;
   svg.text(kLeft, 26, title, Svg::Anchor::start, "title");
-  svg.text(kLeft, 46,
-           fmt::format("perplexity {:.3f}, of the source {:.3f}; KL divergence {:.5f} nats, 99 %: {:.5f}; same best token "
-                       "{:.1f} %",
-                       e.perplexity, e.source_perplexity, e.divergence, e.divergence_99, 100 * e.same_best));
+  svg.text(
+      kLeft, 46,
+      fmt::format("perplexity {:.3f}, of the source {:.3f}; KL divergence {:.5f} nats, 99 %: {:.5f}; same best token "
+                  "{:.1f} %",
+                  e.perplexity, e.source_perplexity, e.divergence, e.divergence_99, 100 * e.same_best));
   svg.text(kLeft, 72, "error of the rows that each layer hands on, root of its share");
   for (int k = 0; k <= 4; ++k) {
     const double y = kTop + kHeight - kHeight * k / 4;

@@ -167,10 +167,12 @@ bool is_quantisable(const TensorShape& tensor) {
   const std::string_view name = tensor.name;
   if (tensor.shape.size() < 2 || !name.ends_with("weight") || contains(name, "_norm.weight")) return false;
   for (const std::string_view small :
-       {"ffn_gate_inp", "altup", "laurel", "per_layer_model_proj", "position_embd", "token_types", "ssm_conv1d",
-        "shortconv.conv", "time_mix_first", "time_mix_w0", "time_mix_w1", "time_mix_w2", "time_mix_v0", "time_mix_v1",
-        "time_mix_v2", "time_mix_a0", "time_mix_a1", "time_mix_a2", "time_mix_g1", "time_mix_g2", "time_mix_decay_w",
-        "time_mix_lerp", "attn_rel_b", "indexer.k_proj", "indexer.q_proj", "ffn_gate_tid2eid"})
+       {"ffn_gate_inp",     "altup",         "laurel",         "per_layer_model_proj", "position_embd",
+        "token_types",      "ssm_conv1d",    "shortconv.conv", "time_mix_first",       "time_mix_w0",
+        "time_mix_w1",      "time_mix_w2",   "time_mix_v0",    "time_mix_v1",          "time_mix_v2",
+        "time_mix_a0",      "time_mix_a1",   "time_mix_a2",    "time_mix_g1",          "time_mix_g2",
+        "time_mix_decay_w", "time_mix_lerp", "attn_rel_b",     "indexer.k_proj",       "indexer.q_proj",
+        "ffn_gate_tid2eid"})
     if (contains(name, small)) return false;
   return true;
 }

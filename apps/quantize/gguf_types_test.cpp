@@ -59,8 +59,9 @@ TEST(GgufTypes, AHeadThatIsTheEmbeddingIsTreatedAsAHead) {
 
 TEST(GgufTypes, RowsThatAreNoWholeBlocksGetTheNextType) {
   const auto tensors = llama(2, 96);
-  const std::pair<const char*, DType> expected[] = {{"q2_k", DType::q4_0},   {"q3_k_s", DType::q4_0}, {"q4_k_s", DType::q5_0},
-                                                    {"q5_k_s", DType::q5_1}, {"q6_k", DType::q8_0},   {"iq4_xs", DType::iq4_nl}};
+  const std::pair<const char*, DType> expected[] = {{"q2_k", DType::q4_0},   {"q3_k_s", DType::q4_0},
+                                                    {"q4_k_s", DType::q5_0}, {"q5_k_s", DType::q5_1},
+                                                    {"q6_k", DType::q8_0},   {"iq4_xs", DType::iq4_nl}};
   for (const auto& [target, type] : expected)
     EXPECT_EQ(type_of(tensors, chosen(target, tensors), "blk.1.ffn_up.weight"), type) << target;
   const auto odd = llama(2, 50);

@@ -28,10 +28,12 @@ bool factor(std::vector<float>& a, std::int64_t n, ComputeTeam& team) {
     const std::int64_t end = std::min(n, first + kBlock);
     for (std::int64_t i = first; i < end; ++i)
       for (std::int64_t j = first; j <= i; ++j) {
-        const float rest = a[static_cast<std::size_t>(i * n + j)] - dot(&a[static_cast<std::size_t>(i * n + first)],
-                                                                       &a[static_cast<std::size_t>(j * n + first)], j - first);
+        const float rest =
+            a[static_cast<std::size_t>(i * n + j)] -
+            dot(&a[static_cast<std::size_t>(i * n + first)], &a[static_cast<std::size_t>(j * n + first)], j - first);
         if (i == j && !(rest > 0)) return false;
-        a[static_cast<std::size_t>(i * n + j)] = i == j ? std::sqrt(rest) : rest / a[static_cast<std::size_t>(j * n + j)];
+        a[static_cast<std::size_t>(i * n + j)] =
+            i == j ? std::sqrt(rest) : rest / a[static_cast<std::size_t>(j * n + j)];
       }
     constexpr std::int64_t kRows = 32;
     const auto chunks = [&] { return static_cast<int>((n - end + kRows - 1) / kRows); };
@@ -39,7 +41,8 @@ bool factor(std::vector<float>& a, std::int64_t n, ComputeTeam& team) {
       for (std::int64_t i = end + chunk * kRows; i < std::min(n, end + (chunk + 1) * kRows); ++i)
         for (std::int64_t j = first; j < end; ++j) {
           float& at = a[static_cast<std::size_t>(i * n + j)];
-          at = (at - dot(&a[static_cast<std::size_t>(i * n + first)], &a[static_cast<std::size_t>(j * n + first)], j - first)) /
+          at = (at - dot(&a[static_cast<std::size_t>(i * n + first)], &a[static_cast<std::size_t>(j * n + first)],
+                         j - first)) /
                a[static_cast<std::size_t>(j * n + j)];
         }
     });
@@ -78,9 +81,7 @@ std::vector<float> inverse(const std::vector<float>& upper, std::int64_t n, Comp
 Gptq::Gptq(std::span<const float> products, std::int64_t width, std::span<const float> scales, ComputeTeam& team)
     : width_(width), order_(static_cast<std::size_t>(width)) {
   const auto at = [&](std::int64_t i, std::int64_t j) {
-    const float by = scales.empty()
-                         ? 1.0f
-                         : scales[static_cast<std::size_t>(i)] * scales[static_cast<std::size_t>(j)];
+    const float by = scales.empty() ? 1.0f : scales[static_cast<std::size_t>(i)] * scales[static_cast<std::size_t>(j)];
     return products[static_cast<std::size_t>(i * width + j)] * by;
   };
   std::iota(order_.begin(), order_.end(), 0);

@@ -48,7 +48,8 @@ struct Problem {
             return static_cast<double>(w[static_cast<std::size_t>(o * inputs + k)] -
                                        rounded[static_cast<std::size_t>(o * inputs + k)]);
           };
-          sum += difference(i) * difference(j) * static_cast<double>(products[static_cast<std::size_t>(i * inputs + j)]);
+          sum +=
+              difference(i) * difference(j) * static_cast<double>(products[static_cast<std::size_t>(i * inputs + j)]);
         }
     return sum;
   }
@@ -57,8 +58,8 @@ struct Problem {
     const GroupForm form{bits, true, DType::f32};
     std::vector<GroupScale> scales;
     for (std::int64_t o = 0; o < outputs; ++o)
-      scales.push_back(fit_group(std::span(w).subspan(static_cast<std::size_t>(o * inputs), static_cast<std::size_t>(inputs)),
-                                 {}, form));
+      scales.push_back(fit_group(
+          std::span(w).subspan(static_cast<std::size_t>(o * inputs), static_cast<std::size_t>(inputs)), {}, form));
     const auto value = [&](std::int64_t row, std::int64_t, float one) {
       const GroupScale& scale = scales[static_cast<std::size_t>(row)];
       return value_of(code_of(one, scale, form), scale);
@@ -67,8 +68,7 @@ struct Problem {
     if (gptq != nullptr)
       gptq->round(out, outputs, value);
     else
-      for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = value(static_cast<std::int64_t>(i) / inputs, 0, out[i]);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(static_cast<std::int64_t>(i) / inputs, 0, out[i]);
     return out;
   }
 };

@@ -31,7 +31,7 @@ struct Source {
 struct JobWishes {
   Target target;
   TypeWishes types;
-  int group = 0;                        // inputs that share a scale; 0: as fits
+  int group = 0;                          // inputs that share a scale; 0: as fits
   const Calibration* measured = nullptr;  // null: nothing was
   const TextPieces* text = nullptr;       // what it was measured on
   ComputeTeam* team = nullptr;            // where something was measured

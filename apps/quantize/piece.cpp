@@ -58,7 +58,8 @@ std::span<const float> importance_of(std::span<const float> all, std::int64_t ro
   if (all.empty()) return {};
   const auto columns = static_cast<std::size_t>(rows.columns());
   const std::size_t sets = all.size() / columns;
-  const auto set = static_cast<std::size_t>(row) * sets / static_cast<std::size_t>(std::max<std::int64_t>(1, rows.rows()));
+  const auto set =
+      static_cast<std::size_t>(row) * sets / static_cast<std::size_t>(std::max<std::int64_t>(1, rows.rows()));
   return all.subspan(std::min(set, sets - 1) * columns, columns);
 }
 
@@ -73,9 +74,8 @@ Piece gguf_piece(std::string name, SourceRows rows, DType type, std::vector<floa
   piece.of = rows.of;
   for (const Tensor* tensor : rows.of) piece.stored += tensor->stored_size();
   const std::uint64_t row_bytes = stored_bytes(type, std::vector<std::int64_t>{rows.columns()}).value_or(0);
-  piece.make = [name = std::move(name), rows = std::move(rows), type, row_bytes,
-                importance = std::move(importance)](const Output& output, const std::vector<Slot>& slots,
-                                                    ComputeTeam& team) -> Result<> {
+  piece.make = [name = std::move(name), rows = std::move(rows), type, row_bytes, importance = std::move(importance)](
+                   const Output& output, const std::vector<Slot>& slots, ComputeTeam& team) -> Result<> {
     if (rows.whole != nullptr && rows.whole->dtype == type) return copy_bytes(*rows.whole, output, slots.front());
     return for_rows(team, rows.rows(), rows.columns(), [&](std::int64_t first, std::int64_t end) -> Result<> {
       std::vector<float> values(static_cast<std::size_t>(rows.columns()));

@@ -18,7 +18,7 @@ namespace espalier::quantizer {
 struct Piece {
   std::string name, from, to;  // the tensor, its type before and after
   Shape shape;
-  std::uint64_t stored = 0;    // bytes of the source
+  std::uint64_t stored = 0;       // bytes of the source
   std::vector<const Tensor*> of;  // what it is made of
   std::vector<Slot> slots;
   std::function<Result<>(const Output& output, const std::vector<Slot>& slots, ComputeTeam& team)> make;

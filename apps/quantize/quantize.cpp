@@ -19,8 +19,7 @@ constexpr int kFormat = 1;  // raise with every change of what the same wishes g
 
 Result<std::string> read_text_file(const std::string& path, const char* field) {
   std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return Error{Error::Kind::not_found, fmt::format("the text {} cannot be read", path), field, {}};
+  if (!in) return Error{Error::Kind::not_found, fmt::format("the text {} cannot be read", path), field, {}};
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
@@ -31,13 +30,16 @@ int most_rows(const ModelSpec& spec, int wanted) {
     for (const Half& half : layer.halves)
       if (const auto* mlp = half.block.target<Mlp>()) widest = std::max<std::int64_t>(widest, mlp->inner);
   const std::int64_t bytes = 4 * (3 * widest + 12 * static_cast<std::int64_t>(spec.hidden));
-  return static_cast<int>(std::clamp<std::int64_t>((std::int64_t{1} << 30) / std::max<std::int64_t>(1, bytes), 512, wanted));
+  return static_cast<int>(
+      std::clamp<std::int64_t>((std::int64_t{1} << 30) / std::max<std::int64_t>(1, bytes), 512, wanted));
 }
 
 class Run {
  public:
   Run(const Wishes& wishes, const Listener& listener)
-      : w_(wishes), tell_(listener), team_(wishes.threads > 0 ? wishes.threads : std::max(1, own_processors().granted)) {}
+      : w_(wishes),
+        tell_(listener),
+        team_(wishes.threads > 0 ? wishes.threads : std::max(1, own_processors().granted)) {}
 
   Result<Outcome> run() {
     ESP_TRY(source_, Source::open(w_.source));
@@ -94,9 +96,10 @@ class Run {
     const ModelSpec& spec = source_->files.config.spec;
     ESP_TRY(const auto all, source_->files.tokenizer->encode(calibrate_));
     const int most = std::min(w_.calibrate_tokens, std::max(16, static_cast<int>(all.size() / 5 * 4)));
-    ESP_TRY(calibration_text_, pieces_of(*source_->files.tokenizer, calibrate_, std::min(w_.length, most),
-                                         most_rows(spec, most), false));
-    ESP_TRY(measured_, Calibration::measure(spec, *source_->weights, calibration_text_, team_, [this](int done, int total) {
+    ESP_TRY(calibration_text_,
+            pieces_of(*source_->files.tokenizer, calibrate_, std::min(w_.length, most), most_rows(spec, most), false));
+    ESP_TRY(measured_,
+            Calibration::measure(spec, *source_->weights, calibration_text_, team_, [this](int done, int total) {
               tell_.progress("measuring", fmt::format("{} tokens", calibration_text_.tokens.size()),
                              static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
             }));
@@ -196,9 +199,9 @@ std::string sizes_of(const Outcome& outcome) {
   }
   return out + fmt::format("  {} tensors: {} become {} ({:.1f} %)\n", outcome.job.pieces.size(),
                            shown_bytes(outcome.source_bytes), shown_bytes(outcome.job.bytes()),
-                           outcome.source_bytes > 0
-                               ? 100.0 * static_cast<double>(outcome.job.bytes()) / static_cast<double>(outcome.source_bytes)
-                               : 0);
+                           outcome.source_bytes > 0 ? 100.0 * static_cast<double>(outcome.job.bytes()) /
+                                                          static_cast<double>(outcome.source_bytes)
+                                                    : 0);
 }
 
 }  // namespace espalier::quantizer

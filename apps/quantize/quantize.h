@@ -31,7 +31,8 @@ struct Wishes {
 
 // What a run tells while it goes on. Called by the thread that runs it.
 struct Listener {
-  std::function<void(const std::string& stage, const std::string& at, std::uint64_t done, std::uint64_t total)> progress;
+  std::function<void(const std::string& stage, const std::string& at, std::uint64_t done, std::uint64_t total)>
+      progress;
   std::function<void(const std::string& sentence)> note;
 };
 

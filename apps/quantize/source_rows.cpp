@@ -21,7 +21,9 @@ void read_row(const Tensor& tensor, std::int64_t row, std::span<float> out) {
 }
 
 SourceRows rows_of(const Tensor& tensor) {
-  return {tensor.shape, [&tensor](std::int64_t row, std::span<float> out) { read_row(tensor, row, out); }, {&tensor},
+  return {tensor.shape,
+          [&tensor](std::int64_t row, std::span<float> out) { read_row(tensor, row, out); },
+          {&tensor},
           tensor.maker ? nullptr : &tensor};
 }
 

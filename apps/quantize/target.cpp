@@ -60,8 +60,7 @@ std::span<const Target> targets() {
 
 Result<Target> find_target(std::string_view name) {
   std::string lower;
-  for (const char c : name)
-    lower += c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const char c : name) lower += c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const auto& [other, own] : kOtherNames)
     if (lower == other) lower = own;
   const auto* found = std::ranges::find(kTargets, std::string_view(lower), &Target::name);

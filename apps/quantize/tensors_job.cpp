@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,10 +11,8 @@
 
 #include "model/program/builder.h"
 #include "quantize/column_scales.h"
-#include "quantize/gptq.h"
 #include "quantize/job.h"
-#include "tensor/encode.h"
-#include "tensor/quantize/groups.h"
+#include "quantize/matrix_work.h"
 
 namespace espalier::quantizer {
 namespace {
@@ -77,133 +75,6 @@ DType scale_type(const Tensor& tensor) {
   return tensor.dtype == DType::f16 || tensor.dtype == DType::f32 ? tensor.dtype : DType::bf16;
 }
 
-// How one matrix is rounded; what it needs beside its rows.
-struct MatrixWork {
-  const Tensor* tensor = nullptr;
-  GroupForm form;
-  std::int64_t group = 0;
-  bool packed = false;
-  std::vector<float> columns, rows;  // factors and divisors, or empty
-  std::vector<float> importance;     // of the columns as they are rounded, or empty
-  std::shared_ptr<InputProducts> products;
-
-  std::int64_t outputs() const { return tensor->rows(); }
-  std::int64_t inputs() const { return tensor->columns(); }
-  std::int64_t groups() const { return inputs() / group; }
-  std::int64_t in_word() const { return 32 / form.bits; }
-  std::int64_t words() const { return (inputs() + in_word() - 1) / in_word(); }
-};
-
-class MatrixMaker {
- public:
-  MatrixMaker(const MatrixWork& work, const Output& output, const std::vector<Slot>& slots, ComputeTeam& team)
-      : w_(work), output_(output), slots_(slots), team_(team) {}
-
-  Result<> make() {
-    if (w_.products) {
-      ESP_TRY(const InputProducts::Products* products, w_.products->of(w_.tensor->name));
-      if (products != nullptr && products->width == w_.inputs()) {
-        std::vector<float> by;
-        for (const float factor : w_.columns) by.push_back(1 / factor);
-        gptq_ = std::make_unique<Gptq>(products->sums, products->width, by, team_);
-      }
-    }
-    zeros_.assign(static_cast<std::size_t>(w_.outputs() * w_.groups()), 0);
-    ESP_CHECK(for_rows(team_, w_.outputs(), w_.inputs(), [this](std::int64_t first, std::int64_t end) {
-      return make_rows(first, end);
-    }));
-    if (!w_.packed) return success();
-    const std::int64_t shape[2] = {w_.outputs(), w_.inputs()};
-    ESP_CHECK(output_.write(slots_[2], 0, std::as_bytes(std::span(shape))));
-    return w_.form.symmetric ? success() : write_zeros();
-  }
-
- private:
-  Result<> make_rows(std::int64_t first, std::int64_t end) {
-    const auto count = static_cast<std::size_t>(end - first), width = static_cast<std::size_t>(w_.inputs()),
-               groups = static_cast<std::size_t>(w_.groups()), group = static_cast<std::size_t>(w_.group);
-    std::vector<float> values(count * width);
-    std::vector<GroupScale> scales(count * groups);
-    std::vector<std::int8_t> codes(count * width);
-    for (std::size_t r = 0; r < count; ++r) {
-      const std::span<float> row(values.data() + r * width, width);
-      ESP_CHECK(read(first + static_cast<std::int64_t>(r), row));
-      for (std::size_t g = 0; g < groups; ++g)
-        scales[r * groups + g] = fit_group(
-            row.subspan(g * group, group),
-            w_.importance.empty() ? std::span<const float>() : std::span(w_.importance).subspan(g * group, group),
-            w_.form);
-    }
-    const auto rounded = [&](std::int64_t r, std::int64_t k, float x) {
-      const GroupScale& scale = scales[static_cast<std::size_t>(r) * groups + static_cast<std::size_t>(k) / group];
-      const int code = code_of(x, scale, w_.form);
-      codes[static_cast<std::size_t>(r) * width + static_cast<std::size_t>(k)] = static_cast<std::int8_t>(code);
-      return value_of(code, scale);
-    };
-    if (gptq_) {
-      gptq_->round(values, static_cast<std::int64_t>(count), rounded);
-    } else {
-      for (std::size_t r = 0; r < count; ++r)
-        for (std::size_t k = 0; k < width; ++k)
-          rounded(static_cast<std::int64_t>(r), static_cast<std::int64_t>(k), values[r * width + k]);
-    }
-    return write(first, codes, scales);
-  }
-
-  Result<> read(std::int64_t index, std::span<float> row) const {
-    read_row(*w_.tensor, index, row);
-    ESP_CHECK(check_finite(w_.tensor->name, index, row));
-    if (!w_.rows.empty())
-      for (float& value : row) value /= w_.rows[static_cast<std::size_t>(index)];
-    if (!w_.columns.empty())
-      for (std::size_t k = 0; k < row.size(); ++k) row[k] *= w_.columns[k];
-    return success();
-  }
-
-  Result<> write(std::int64_t first, const std::vector<std::int8_t>& codes, const std::vector<GroupScale>& scales) {
-    std::vector<float> plain;
-    for (std::size_t i = 0; i < scales.size(); ++i) {
-      plain.push_back(scales[i].scale);
-      zeros_[static_cast<std::size_t>(first * w_.groups()) + i] = static_cast<std::int8_t>(scales[i].zero);
-    }
-    const std::vector<std::byte> stored = encode(w_.form.scale_type, plain, w_.groups());
-    const std::uint64_t each = stored.size() / static_cast<std::size_t>(codes.size() / static_cast<std::size_t>(w_.inputs()));
-    ESP_CHECK(output_.write(slots_[1], static_cast<std::uint64_t>(first) * each, stored));
-    if (!w_.packed)
-      return output_.write(slots_[0], static_cast<std::uint64_t>(first * w_.inputs()), std::as_bytes(std::span(codes)));
-    const auto count = static_cast<std::int64_t>(codes.size()) / w_.inputs();
-    std::vector<std::uint32_t> words(static_cast<std::size_t>(count * w_.words()), 0);
-    for (std::int64_t r = 0; r < count; ++r)
-      for (std::int64_t k = 0; k < w_.inputs(); ++k)
-        put(words[static_cast<std::size_t>(r * w_.words() + k / w_.in_word())], k,
-            codes[static_cast<std::size_t>(r * w_.inputs() + k)]);
-    return output_.write(slots_[0], static_cast<std::uint64_t>(first * w_.words()) * 4, std::as_bytes(std::span(words)));
-  }
-
-  // Codes in words are raised by half their range.
-  void put(std::uint32_t& word, std::int64_t place, int code) const {
-    const auto raised = static_cast<std::uint32_t>(code - w_.form.low());
-    word |= raised << (place % w_.in_word() * w_.form.bits);
-  }
-
-  Result<> write_zeros() const {
-    const std::int64_t lines = (w_.outputs() + w_.in_word() - 1) / w_.in_word();
-    std::vector<std::uint32_t> words(static_cast<std::size_t>(lines * w_.groups()), 0);
-    for (std::int64_t row = 0; row < w_.outputs(); ++row)
-      for (std::int64_t g = 0; g < w_.groups(); ++g)
-        put(words[static_cast<std::size_t>(row / w_.in_word() * w_.groups() + g)], row,
-            zeros_[static_cast<std::size_t>(row * w_.groups() + g)]);
-    return output_.write(slots_[3], 0, std::as_bytes(std::span(words)));
-  }
-
-  const MatrixWork& w_;
-  const Output& output_;
-  const std::vector<Slot>& slots_;
-  ComputeTeam& team_;
-  std::unique_ptr<Gptq> gptq_;
-  std::vector<std::int8_t> zeros_;
-};
-
 class TensorsJob {
  public:
   TensorsJob(const Source& source, const JobWishes& wishes) : source_(source), wishes_(wishes) {}
@@ -245,8 +116,8 @@ class TensorsJob {
       for (const MatrixPart& part : need.parts) {
         const Tensor* tensor = source_.weights->find(part.tensor);
         if (tensor == nullptr || not_these.contains(tensor->name)) continue;
-        const bool linear = tensor->shape.size() == 2 && !part.transposed && part.joined_rows == 1 &&
-                            tensor->name.ends_with(".weight");
+        const bool linear =
+            tensor->shape.size() == 2 && !part.transposed && part.joined_rows == 1 && tensor->name.ends_with(".weight");
         fused += linear ? 0 : 1;
         if (linear && tensor->columns() % 32 != 0) ++uneven;
         if (linear && tensor->columns() % 32 == 0) matrices_.insert(tensor->name);
@@ -270,9 +141,8 @@ class TensorsJob {
       return success();
     }
     const auto fits = [&](int group) {
-      return std::ranges::all_of(matrices_, [&](const std::string& name) {
-        return source_.tensors().find(name)->columns() % group == 0;
-      });
+      return std::ranges::all_of(
+          matrices_, [&](const std::string& name) { return source_.tensors().find(name)->columns() % group == 0; });
     };
     if (wishes_.group > 0) {
       if (!fits(wishes_.group))
@@ -290,11 +160,11 @@ class TensorsJob {
 
   Result<> use_measurements() {
     if (wishes_.measured == nullptr) return success();
-    scales_ = choose_column_scales(
-        {source_.files.config.spec, *source_.weights, *wishes_.measured, target(), group_}, *wishes_.team);
+    scales_ = choose_column_scales({source_.files.config.spec, *source_.weights, *wishes_.measured, target(), group_},
+                                   *wishes_.team);
     if (target().grouped && wishes_.text != nullptr) {
-      ESP_TRY(auto products, InputProducts::start(source_.files.config.spec, *source_.weights, *wishes_.text,
-                                                  *wishes_.team));
+      ESP_TRY(auto products,
+              InputProducts::start(source_.files.config.spec, *source_.weights, *wishes_.text, *wishes_.team));
       products_ = std::move(products);
     }
     return success();
@@ -306,7 +176,8 @@ class TensorsJob {
     work.form = {target().bits, target().symmetric, scale_type(tensor)};
     work.group = group_ > 0 ? group_ : tensor.columns();
     work.packed = !target().int8_activations;
-    if (const auto found = scales_.columns.find(tensor.name); found != scales_.columns.end()) work.columns = found->second;
+    if (const auto found = scales_.columns.find(tensor.name); found != scales_.columns.end())
+      work.columns = found->second;
     if (const auto found = scales_.rows.find(tensor.name); found != scales_.rows.end()) work.rows = found->second;
     if (wishes_.measured != nullptr) work.importance = wishes_.measured->importance({&tensor});
     for (std::size_t k = 0; k < work.importance.size() && k < work.columns.size(); ++k)
@@ -343,7 +214,7 @@ class TensorsJob {
     piece.of = {&tensor};
     piece.stored = tensor.stored_size();
     piece.make = [work](const Output& output, const std::vector<Slot>& slots, ComputeTeam& team) {
-      return MatrixMaker(work, output, slots, team).make();
+      return make_matrix(work, output, slots, team);
     };
     planned_.push_back(std::move(planned));
   }
@@ -420,16 +291,23 @@ class TensorsJob {
   }
 
   Json quantisation() const {
-    Json weights = {{"num_bits", target().bits}, {"type", "int"},
-                    {"symmetric", target().symmetric}, {"strategy", group_ > 0 ? "group" : "channel"},
-                    {"group_size", group_ > 0 ? Json(group_) : Json()}, {"dynamic", false},
-                    {"observer", "minmax"}, {"observer_kwargs", Json::object()},
-                    {"actorder", nullptr}, {"block_structure", nullptr}};
+    Json weights = {{"num_bits", target().bits},
+                    {"type", "int"},
+                    {"symmetric", target().symmetric},
+                    {"strategy", group_ > 0 ? "group" : "channel"},
+                    {"group_size", group_ > 0 ? Json(group_) : Json()},
+                    {"dynamic", false},
+                    {"observer", "minmax"},
+                    {"observer_kwargs", Json::object()},
+                    {"actorder", nullptr},
+                    {"block_structure", nullptr}};
     Json activations;
     if (target().int8_activations)
-      activations = {{"num_bits", 8},       {"type", "int"},    {"symmetric", true},       {"strategy", "token"},
-                     {"group_size", nullptr}, {"dynamic", true},  {"observer", nullptr},
-                     {"observer_kwargs", Json::object()}, {"actorder", nullptr}, {"block_structure", nullptr}};
+      activations = {{"num_bits", 8},         {"type", "int"},
+                     {"symmetric", true},     {"strategy", "token"},
+                     {"group_size", nullptr}, {"dynamic", true},
+                     {"observer", nullptr},   {"observer_kwargs", Json::object()},
+                     {"actorder", nullptr},   {"block_structure", nullptr}};
     std::vector<std::string> ignore = ignored_;
     if (std::ranges::find(ignore, "lm_head") == ignore.end()) ignore.emplace_back("lm_head");
     const char* const format = target().int8_activations ? "int-quantized" : "pack-quantized";

@@ -38,9 +38,11 @@ class ProgressLine {
     shown_ = now;
     constexpr int kWidth = 24;
     const int full = static_cast<int>(share * kWidth);
-    std::string line = fmt::format("\r\x1b[K{} [{}{}] {:3.0f} %", stage, std::string(static_cast<std::size_t>(full), '#'),
-                                   std::string(static_cast<std::size_t>(kWidth - full), '.'), 100 * share);
-    if (const auto left = rate_.seconds_left(total); left && done != total) line += fmt::format(", {:.0f} s left", *left);
+    std::string line =
+        fmt::format("\r\x1b[K{} [{}{}] {:3.0f} %", stage, std::string(static_cast<std::size_t>(full), '#'),
+                    std::string(static_cast<std::size_t>(kWidth - full), '.'), 100 * share);
+    if (const auto left = rate_.seconds_left(total); left && done != total)
+      line += fmt::format(", {:.0f} s left", *left);
     if (!at.empty()) line += "  " + printable(at);
     if (done == total) line += "\n";
     std::fputs(line.c_str(), stderr);
@@ -73,8 +75,8 @@ Result<std::optional<DType>> wished_type(const std::string& word, const char* fl
   if (word.empty()) return std::optional<DType>();
   const auto type = dtype_named(word);
   if (type && can_quantize(*type)) return std::optional(*type);
-  return bad_request(fmt::format("{} {} is not known; f32, f16, bf16, q8_0, q6_k, q5_k, q4_k and the like are", flag, word),
-                     flag + 2);
+  return bad_request(
+      fmt::format("{} {} is not known; f32, f16, bf16, q8_0, q6_k, q5_k, q4_k and the like are", flag, word), flag + 2);
 }
 
 Result<> prepare(QuantizeArguments& a) {
@@ -86,7 +88,8 @@ Result<> prepare(QuantizeArguments& a) {
   if ((a.wishes.types.output || a.wishes.types.embedding) && a.wishes.target.container != quantizer::Container::gguf)
     return bad_request("--output-tensor-type and --token-embedding-type are for GGUF types", "type");
   if (a.progress != "auto" && a.progress != "bar" && a.progress != "plain" && a.progress != "none")
-    return bad_request(fmt::format("--progress {} is not known; auto, bar, plain and none are", a.progress), "progress");
+    return bad_request(fmt::format("--progress {} is not known; auto, bar, plain and none are", a.progress),
+                       "progress");
   a.wishes.report = !a.no_report;
   if (a.wishes.destination.empty() && !a.wishes.dry_run)
     return bad_request("a destination is missing: espalier quantize SRC DST --type q4_k_m", "dst");
@@ -97,7 +100,9 @@ Result<> prepare(QuantizeArguments& a) {
 Result<> write_picture(const QuantizeArguments& a, const quantizer::Outcome& outcome) {
   if (!outcome.evaluation) return success();
   const std::string path = a.report.empty() ? a.wishes.destination + ".report.svg" : a.report;
-  const auto last = [](const std::string& p) { return std::filesystem::path(p).lexically_normal().filename().string(); };
+  const auto last = [](const std::string& p) {
+    return std::filesystem::path(p).lexically_normal().filename().string();
+  };
   const std::string title =
       fmt::format("{} as {}", last(a.wishes.source),
                   a.wishes.only_report ? last(a.wishes.destination) : std::string(a.wishes.target.name));
@@ -111,7 +116,8 @@ Result<> write_picture(const QuantizeArguments& a, const quantizer::Outcome& out
 
 int run_quantize(QuantizeArguments& a) {
   if (a.list_types) {
-    for (const quantizer::Target& target : quantizer::targets()) put(fmt::format("  {:<12} {}\n", target.name, target.about));
+    for (const quantizer::Target& target : quantizer::targets())
+      put(fmt::format("  {:<12} {}\n", target.name, target.about));
     return 0;
   }
   if (const auto ready = prepare(a); !ready.ok()) return fail(ready.error());
@@ -130,9 +136,10 @@ int run_quantize(QuantizeArguments& a) {
   }
   const std::uint64_t bytes = outcome->job.bytes();
   if (!a.wishes.only_report)
-    put(fmt::format("{}  {} tensors, {} of {} ({:.1f} %)\n", printable(a.wishes.destination), outcome->job.pieces.size(),
-                  store::readable_bytes(bytes), store::readable_bytes(outcome->source_bytes),
-                  100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(1, outcome->source_bytes))));
+    put(fmt::format(
+        "{}  {} tensors, {} of {} ({:.1f} %)\n", printable(a.wishes.destination), outcome->job.pieces.size(),
+        store::readable_bytes(bytes), store::readable_bytes(outcome->source_bytes),
+        100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(1, outcome->source_bytes))));
   if (outcome->evaluation) put(quantizer::table_of(*outcome->evaluation));
   if (const auto drawn = write_picture(a, *outcome); !drawn.ok()) return fail(drawn.error());
   return 0;
@@ -166,8 +173,9 @@ Run add_quantize(CLI::App& app) {
   verb->add_option("--progress", a->progress, "auto, bar, plain or none");
   return [a] {
     if (!a->list_types && (a->model.empty() || (a->type.empty() && !a->wishes.only_report)))
-      return fail(bad_request(a->model.empty() ? "a source is missing: espalier quantize SRC DST --type q4_k_m"
-                                               : "--type is missing: q4_k_m, q8_0, w4a16 and others; --list-types tells all",
+      return fail(bad_request(a->model.empty()
+                                  ? "a source is missing: espalier quantize SRC DST --type q4_k_m"
+                                  : "--type is missing: q4_k_m, q8_0, w4a16 and others; --list-types tells all",
                               a->model.empty() ? "src" : "type"));
     return run_quantize(*a);
   };

@@ -16,10 +16,10 @@ namespace {
 
 // The families, as the table of architectures calls them, and their name in GGUF files.
 constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
-    {"llama", "llama"},        {"mistral", "llama"},        {"mixtral", "llama"},   {"qwen2", "qwen2"},
-    {"qwen3", "qwen3"},        {"qwen2_moe", "qwen2moe"},   {"qwen3_moe", "qwen3moe"}, {"gemma", "gemma"},
-    {"gemma2", "gemma2"},      {"gemma3", "gemma3"},        {"phi3", "phi3"},       {"granite", "granite"},
-    {"olmo", "olmo"},          {"olmo2", "olmo2"},          {"olmo3", "olmo2"},     {"smollm3", "smollm3"},
+    {"llama", "llama"},   {"mistral", "llama"},      {"mixtral", "llama"},      {"qwen2", "qwen2"},
+    {"qwen3", "qwen3"},   {"qwen2_moe", "qwen2moe"}, {"qwen3_moe", "qwen3moe"}, {"gemma", "gemma"},
+    {"gemma2", "gemma2"}, {"gemma3", "gemma3"},      {"phi3", "phi3"},          {"granite", "granite"},
+    {"olmo", "olmo"},     {"olmo2", "olmo2"},        {"olmo3", "olmo2"},        {"smollm3", "smollm3"},
 };
 
 const Json* found(const Json& object, std::string_view name) {
@@ -73,8 +73,8 @@ class Writer {
   void put_sizes(const Attention& a) {
     count("vocab_size", spec_.vocabulary);
     count("context_length",
-          static_cast<std::int64_t>(number(json_, "max_position_embeddings")
-                                        .value_or(static_cast<double>(config_.context_length))));
+          static_cast<std::int64_t>(
+              number(json_, "max_position_embeddings").value_or(static_cast<double>(config_.context_length))));
     count("embedding_length", spec_.hidden);
     count("block_count", static_cast<std::int64_t>(spec_.layers.size()));
     if (const auto inner = number(json_, "intermediate_size"))
@@ -84,7 +84,8 @@ class Writer {
     count("attention.key_length", a.head_dim);
     count("attention.value_length", a.values_dim());
     const bool rms = spec_.norm.kind == NormOp::Kind::rms;
-    real(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", static_cast<double>(spec_.norm.eps));
+    real(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+         static_cast<double>(spec_.norm.eps));
     if (a.clip > 0) real("attention.clamp_kqv", static_cast<double>(a.clip));
   }
 
@@ -168,7 +169,8 @@ class Writer {
   void put_windows() {
     std::int64_t size = 0;
     for (const Layer& layer : spec_.layers)
-      if (const Attention* a = block_of<Attention>(layer); a != nullptr && a->visibility.rule == Visibility::Rule::window)
+      if (const Attention* a = block_of<Attention>(layer);
+          a != nullptr && a->visibility.rule == Visibility::Rule::window)
         size = std::max(size, a->visibility.size);
     if (size > 0) count("attention.sliding_window", size);
   }
@@ -203,19 +205,20 @@ class Writer {
 }  // namespace
 
 Error only_tensors(std::string sentence) {
-  return Error{Error::Kind::unsupported, std::move(sentence) + "; --type w8a8, w8a16 or w4a16 (safetensors) would work",
+  return Error{Error::Kind::unsupported,
+               std::move(sentence) + "; --type w8a8, w8a16 or w4a16 (safetensors) would work",
                "type",
                {}};
 }
 
 Result<Hyperparameters> gguf_hyperparameters(const ModelConfig& config, const Json& json) {
-  const auto* family =
-      std::ranges::find(kFamilies, std::string_view(config.architecture), &std::pair<std::string_view, std::string_view>::first);
+  const auto* family = std::ranges::find(kFamilies, std::string_view(config.architecture),
+                                         &std::pair<std::string_view, std::string_view>::first);
   if (family == std::end(kFamilies)) {
     std::string list;
     for (const auto& [name, in_gguf] : kFamilies) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
-    return only_tensors(fmt::format("GGUF files are written here from folders of {}, and this one's is {}", list,
-                                    config.architecture));
+    return only_tensors(
+        fmt::format("GGUF files are written here from folders of {}, and this one's is {}", list, config.architecture));
   }
   if (config.spec.pooled) return only_tensors("GGUF files are written here of models that generate text");
   return Writer(config, json).write(family->second);

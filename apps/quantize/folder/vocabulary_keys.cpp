@@ -21,16 +21,17 @@ namespace fs = std::filesystem;
 // Words, numbers, blanks, signs, scripts, and what is cut differently by different patterns.
 constexpr std::string_view kProbe =
     "Hello world, it's 2024-05-17 and we've seen 1234567 things!  Don't stop\n\n\tfor (int i = 0; i < n; ++i) {\r\n"
-    "    x += 3.14e-10;  }   \n \xC3\xA9t\xC3\xA9 na\xC3\xAFve \xE4\xBD\xA0\xE5\xA5\xBD \xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2"
+    "    x += 3.14e-10;  }   \n \xC3\xA9t\xC3\xA9 na\xC3\xAFve \xE4\xBD\xA0\xE5\xA5\xBD "
+    "\xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2"
     "\xD0\xB5\xD1\x82 \xE3\x81\x93\xE3\x82\x93 \xF0\x9F\x99\x82 I'LL SHOUT camelCase snake_case http://a.b/c?d=e&f "
     "\xED\x95\x9C\xEA\xB5\xAD\xEC\x96\xB4 100,000.50 \xE2\x82\xAC ...!?---";
 
 // Names of tokenizer.ggml.pre that say differently how text is cut; of those that say the same, the best known.
-constexpr std::string_view kCuts[] = {"llama-bpe", "qwen2",      "gpt-2",       "smollm",   "tekken",      "gpt-4o",
-                                      "default",   "falcon",     "starcoder",   "olmo",     "dbrx",        "command-r",
-                                      "hunyuan",   "deepseek-v3", "deepseek-llm", "deepseek-coder", "qwen35", "bloom",
-                                      "jais-2",    "bailingmoe", "seed-coder",  "superbpe", "exaone-moe",  "viking",
-                                      "minicpm5",  "kimi-k2",    "afmoe",       "youtu",    "tiny_aya"};
+constexpr std::string_view kCuts[] = {
+    "llama-bpe", "qwen2",   "gpt-2",  "smollm",     "tekken",     "gpt-4o",      "default",      "falcon",
+    "starcoder", "olmo",    "dbrx",   "command-r",  "hunyuan",    "deepseek-v3", "deepseek-llm", "deepseek-coder",
+    "qwen35",    "bloom",   "jais-2", "bailingmoe", "seed-coder", "superbpe",    "exaone-moe",   "viking",
+    "minicpm5",  "kimi-k2", "afmoe",  "youtu",      "tiny_aya"};
 
 Result<std::string> read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

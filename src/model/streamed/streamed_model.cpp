@@ -115,8 +115,9 @@ struct StreamedModel::Impl {
       ESP_TRY(const Tensor* table, weights.get(need.tensor, need.shape));
       if (table->maker)
         return Error{Error::Kind::unsupported,
-                     "tensor " + table->name + " is quantised, but rows are looked up in it, which is supported for "
-                     "plain types and GGUF's",
+                     "tensor " + table->name +
+                         " is quantised, but rows are looked up in it, which is supported for "
+                         "plain types and GGUF's",
                      table->name,
                      {}};
       loaded.tables.push_back(table);
@@ -208,9 +209,15 @@ struct StreamedModel::Impl {
     if (value > 0) {
       ESP_TRY(kept[f].values, PageBuffer::allocate(segment * segments));
     }
-    layers[f] = KvLayer{KvType::f32, kept[f].keys.data(), value > 0 ? kept[f].values.data() : nullptr,
-                        nullptr,     nullptr,             key,
-                        value,       segment,             0};
+    layers[f] = KvLayer{KvType::f32,
+                        kept[f].keys.data(),
+                        value > 0 ? kept[f].values.data() : nullptr,
+                        nullptr,
+                        nullptr,
+                        key,
+                        value,
+                        segment,
+                        0};
     if (field.latent) layers[f].form = KvForm::latent;
     return success();
   }
@@ -295,7 +302,8 @@ StreamedModel::~StreamedModel() = default;
 Result<std::unique_ptr<StreamedModel>> StreamedModel::open(const ModelSpec& spec, const Weights& weights,
                                                            ComputeTeam& team) {
   if (spec.pooled || spec.both_ways)
-    return Error{Error::Kind::unsupported, "the model gives no next token, so no text is carried out layer by layer",
+    return Error{Error::Kind::unsupported,
+                 "the model gives no next token, so no text is carried out layer by layer",
                  "model",
                  {}};
   ESP_TRY(Program program, Builder::build(spec, &weights));

@@ -29,11 +29,11 @@ class StreamedModel {
   static Result<std::unique_ptr<StreamedModel>> open(const ModelSpec& spec, const Weights& weights, ComputeTeam& team);
   ~StreamedModel();
 
-  int sections() const;                  // a layer each; what stands before the first is in it, behind the last too
-  int layer_of(int section) const;       // as names of tensors count; -1: none is named
+  int sections() const;             // a layer each; what stands before the first is in it, behind the last too
+  int layer_of(int section) const;  // as names of tensors count; -1: none is named
   const std::vector<MatrixNeed>& matrices() const;
   std::vector<MatrixId> matrices_of(int section) const;
-  MatrixId head() const;                 // -1: the model gives no logits
+  MatrixId head() const;  // -1: the model gives no logits
 
   // Sequences of `length` tokens each, one behind the other. Requires: tokens.size() a multiple of length.
   Result<> begin(std::span<const TokenId> tokens, int length);

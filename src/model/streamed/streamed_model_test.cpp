@@ -55,15 +55,16 @@ TEST_P(EveryKind, GivesTheLogitsOfTheWholeModel) {
   std::vector<float> want;
   for (int part = 0; part < 2; ++part) {
     testing::SmallPool pool((*decoder)->keeps(), KvType::f32, kLength);
-    const auto logits = testing::all_logits(**decoder, pool, std::span(tokens).subspan(static_cast<std::size_t>(part * kLength), kLength), kLength);
+    const auto logits = testing::all_logits(
+        **decoder, pool, std::span(tokens).subspan(static_cast<std::size_t>(part * kLength), kLength), kLength);
     want.insert(want.end(), logits.begin(), logits.end());
   }
   EXPECT_EQ(got, want);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryKind,
-                         ::testing::Values("llama3-tied-gqa", "qwen3-tied", "gemma3-text", "qwen2moe-legacy", "falcon-7b",
-                                           "deepseek-v3", "n26-mamba2"));
+                         ::testing::Values("llama3-tied-gqa", "qwen3-tied", "gemma3-text", "qwen2moe-legacy",
+                                           "falcon-7b", "deepseek-v3", "n26-mamba2"));
 
 TEST(StreamedModel, ShowsTheRowsThatEachMatrixMultiplies) {
   const Golden golden("llama3-tied-gqa");

@@ -19,9 +19,9 @@ namespace {
 
 using namespace quantize;
 
-constexpr Search kCoarse{0.65f, 1.25f, 25};   // of two and three bits
-constexpr Search kMiddle{0.80f, 1.14f, 24};   // of four and five bits
-constexpr Search kFine{0.95f, 1.04f, 10};     // of six and more
+constexpr Search kCoarse{0.65f, 1.25f, 25};  // of two and three bits
+constexpr Search kMiddle{0.80f, 1.14f, 24};  // of four and five bits
+constexpr Search kFine{0.95f, 1.04f, 10};    // of six and more
 
 std::uint8_t byte_of(float code) {
   return static_cast<std::uint8_t>(static_cast<int>(code));
@@ -119,7 +119,8 @@ ESP_INLINE void make(const float* x, const float* w, BlockQ2_K& b) {
   std::memset(&b, 0, sizeof b);
   b.d = StoredF16::of(to_f16(fit.d));
   b.m = StoredF16::of(to_f16(fit.m));
-  for (int s = 0; s < 16; ++s) b.scales[s] = static_cast<std::uint8_t>(byte_of(fit.scale[s]) | byte_of(fit.min[s]) << 4);
+  for (int s = 0; s < 16; ++s)
+    b.scales[s] = static_cast<std::uint8_t>(byte_of(fit.scale[s]) | byte_of(fit.min[s]) << 4);
   pack_two_bits(fit.code, 0, 0, b.q);
 }
 
@@ -231,9 +232,9 @@ ESP_INLINE void blocks(const float* x, const float* importance, std::size_t coun
   }
 }
 
-#define ESP_BLOCKS_OF(name, Block, N)                                                                              \
-  ESP_CLONES void name(const float* x, const float* importance, std::size_t count, std::byte* stored) {            \
-    blocks<Block, N>(x, importance, count, stored);                                                                \
+#define ESP_BLOCKS_OF(name, Block, N)                                                                   \
+  ESP_CLONES void name(const float* x, const float* importance, std::size_t count, std::byte* stored) { \
+    blocks<Block, N>(x, importance, count, stored);                                                     \
   }
 ESP_BLOCKS_OF(rows_q8_0, BlockQ8_0, 32)
 ESP_BLOCKS_OF(rows_q4_0, BlockQ4_0, 32)

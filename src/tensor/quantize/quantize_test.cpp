@@ -15,7 +15,7 @@
 namespace espalier::quantize_test {
 namespace {
 
-constexpr DType kTypes[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,   DType::q5_1,  DType::q2_k,
+constexpr DType kTypes[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,   DType::q5_1,   DType::q2_k,
                             DType::q3_k, DType::q4_k, DType::q5_k, DType::iq4_nl, DType::iq4_xs, DType::q6_k};
 
 // Values as matrices of models have them: mostly small, some far out.
@@ -29,7 +29,8 @@ std::vector<float> heavy_tailed(std::size_t count, unsigned seed) {
 
 std::vector<std::byte> stored(DType type, std::span<const float> row, std::span<const float> importance = {}) {
   const BlockShape block = block_shape(type);
-  std::vector<std::byte> out(row.size() / static_cast<std::size_t>(block.elements) * static_cast<std::size_t>(block.bytes));
+  std::vector<std::byte> out(row.size() / static_cast<std::size_t>(block.elements) *
+                             static_cast<std::size_t>(block.bytes));
   quantize_row(type, row, importance, out);
   return out;
 }
@@ -56,10 +57,10 @@ double share_of_error(DType type, std::span<const float> row) {
 
 TEST(Quantize, EveryTypeKeepsAsMuchAsItsBitsAllow) {
   const std::vector<float> row = heavy_tailed(256 * 64, 1);
-  const std::pair<DType, double> most[] = {
-      {DType::q8_0, 0.007},  {DType::q6_k, 0.021}, {DType::q5_k, 0.041}, {DType::q5_1, 0.040},   {DType::q5_0, 0.053},
-      {DType::q4_k, 0.083},  {DType::q4_1, 0.083}, {DType::q4_0, 0.106}, {DType::iq4_xs, 0.089}, {DType::iq4_nl, 0.088},
-      {DType::q3_k, 0.175},  {DType::q2_k, 0.305}};
+  const std::pair<DType, double> most[] = {{DType::q8_0, 0.007},   {DType::q6_k, 0.021}, {DType::q5_k, 0.041},
+                                           {DType::q5_1, 0.040},   {DType::q5_0, 0.053}, {DType::q4_k, 0.083},
+                                           {DType::q4_1, 0.083},   {DType::q4_0, 0.106}, {DType::iq4_xs, 0.089},
+                                           {DType::iq4_nl, 0.088}, {DType::q3_k, 0.175}, {DType::q2_k, 0.305}};
   for (const auto& [type, bound] : most) EXPECT_LT(share_of_error(type, row), bound) << name(type);
 }
 
@@ -152,7 +153,8 @@ TEST(Groups, AnOffCentreRunIsBetterWithAZeroPoint) {
     const GroupForm form{4, symmetric, DType::f32};
     const GroupScale scale = fit_group(row, {}, form);
     double sum = 0;
-    for (const float value : row) sum += std::pow(static_cast<double>(value - value_of(code_of(value, scale, form), scale)), 2);
+    for (const float value : row)
+      sum += std::pow(static_cast<double>(value - value_of(code_of(value, scale, form), scale)), 2);
     return sum;
   };
   EXPECT_LT(lost(false), 0.5 * lost(true));

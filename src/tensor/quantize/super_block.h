@@ -18,10 +18,11 @@ inline float stored_f16(float value) {
 template <int kSubs>
 struct ScaledBlock {
   float d = 0;
-  float scale[kSubs] = {};   // whole numbers
+  float scale[kSubs] = {};  // whole numbers
   float code[256] = {};
 };
 
+// Finds a ScaledBlock for 256 values and their weights.
 template <class Codes, class Scales, int kSubs>
 struct ScaledFit {
   static constexpr int N = 256 / kSubs;
@@ -94,6 +95,7 @@ struct LinedBlock {
   float code[256] = {};
 };
 
+// Finds a LinedBlock for 256 values and their weights.
 template <int kLevels, int kMost, int kSubs>
 struct LinedFit {
   static constexpr int N = 256 / kSubs;

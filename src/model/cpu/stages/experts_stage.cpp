@@ -170,8 +170,8 @@ void ExpertsStage::multiply_down(Pass& pass) {
   for (const Share& share : shares_) {
     const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
     if (pass.with().observer != nullptr)
-      pass.with().observer->see(down, {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes,
-                                       share.rows});
+      pass.with().observer->see(
+          down, {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows});
     products.push_back({&down.parts().front(),
                         {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
                         scratch_.down.row(share.begin),
