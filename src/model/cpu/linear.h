@@ -46,11 +46,22 @@ struct InputForms {
   RowBlock& as(RowFormat format) { return blocks[index_of(format)]; }
 };
 
+class Linear;
+
+// Sees what products multiply, before they do. Threads: the one that runs the stages; the team may be used.
+class ProductObserver {
+ public:
+  virtual ~ProductObserver() = default;
+  // rows: floats.
+  virtual void see(const Linear& linear, const RowBlock& rows) = 0;
+};
+
 // Which kernels compute, and how.
 struct ComputeWith {
   const CpuKernels& cpu;
   ComputeTeam& team;
   Activations mode;
+  ProductObserver* observer = nullptr;  // in exact mode
 };
 
 // In which form a product wants its rows: floats where the weights have an order of inputs, which then become the form

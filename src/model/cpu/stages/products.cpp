@@ -80,6 +80,8 @@ void GroupedStage::run(Pass& pass) {
   std::vector<Product> products;
   for (const Group& group : groups_) {
     const Linear& linear = *group.linear;
+    if (pass.with().observer != nullptr)
+      pass.with().observer->see(linear, group.in.forms(pass.rows()).as(RowFormat::f32));
     products.push_back(
         {&linear.parts().front(),
          group.in.forms(pass.rows()).as(linear.format(pass.with())),
