@@ -62,9 +62,9 @@ CacheOutline TreeNodes::outline(const CacheOutlineLimits& limits) const {
   return out;
 }
 
-CacheOutline RadixTree::outline(const CacheOutlineLimits& limits) const {
-  CacheOutline out = TreeNodes::outline(limits);
-  const TreeStatistics held = statistics();
+CacheOutline outline_of(const RadixTree& tree, const CacheOutlineLimits& limits) {
+  CacheOutline out = tree.outline(limits);
+  const TreeStatistics held = tree.statistics();
   out.held_nodes = held.nodes;
   out.held_tokens = held.evictable_tokens + held.protected_tokens;
   out.pinned_tokens = held.protected_tokens;
