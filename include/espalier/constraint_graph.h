@@ -31,6 +31,7 @@ struct AutomatonGraph {
   std::vector<Edge> edges;
 };
 
+// How much of an automaton is followed for a drawing, and how long reading the constraint may take.
 struct ConstraintGraphLimits {
   std::size_t states = 200;  // that are followed, before chains of single bytes become one edge
   std::chrono::milliseconds compile_time{20};

@@ -57,15 +57,14 @@ CacheOutline TreeNodes::outline(const CacheOutlineLimits& limits) const {
     out.nodes[at].more = out.more = true;
   }
   out.clock = clock_;
-  out.held_nodes = live_nodes_;
   out.held_scopes = static_cast<std::int64_t>(scopes_.size());
+  out.held_nodes = live_nodes_ - out.held_scopes;  // without their roots
   return out;
 }
 
-CacheOutline RadixTree::outline(const CacheOutlineLimits& limits) const {
-  CacheOutline out = TreeNodes::outline(limits);
-  const TreeStatistics held = statistics();
-  out.held_nodes = held.nodes;
+CacheOutline outline_of(const RadixTree& tree, const CacheOutlineLimits& limits) {
+  CacheOutline out = tree.outline(limits);
+  const TreeStatistics held = tree.statistics();
   out.held_tokens = held.evictable_tokens + held.protected_tokens;
   out.pinned_tokens = held.protected_tokens;
   out.asked_tokens = held.asked_tokens;

@@ -44,7 +44,7 @@ TEST(CacheOutline, HasEveryNodeOfTheTreeWithItsTokensAndUse) {
     for (TokenId& token : tokens) token = static_cast<TokenId>(rng() % 3);
     cache.insert(tokens, std::string(1, static_cast<char>('a' + rng() % 3)));
   }
-  const CacheOutline outline = cache.tree.outline({.nodes = 10000, .tokens_of_node = 1000});
+  const CacheOutline outline = outline_of(cache.tree, {.nodes = 10000, .tokens_of_node = 1000});
   EXPECT_FALSE(outline.more) << "seed " << testing::seed();
   std::map<std::uint32_t, const CacheOutline::Node*> told;
   for (std::size_t i = 0; i < outline.nodes.size(); ++i) {
@@ -81,29 +81,29 @@ TEST(CacheOutline, ALimitLeavesOutWhatIsDeeperAndOlderAndSaysWhere) {
   Cache cache;
   for (int i = 0; i < 10; ++i) cache.insert(join(counting(0, 20), join(counting(100 + i, 5), counting(200, 5))));
   cache.insert(join(counting(0, 20), join(counting(109, 5), counting(300, 5))));  // parts the newest
-  const CacheOutline whole = cache.tree.outline({});
+  const CacheOutline whole = outline_of(cache.tree, {});
   EXPECT_EQ(whole.nodes.size(), 13u);
   EXPECT_FALSE(whole.more);
 
-  const CacheOutline few = cache.tree.outline({.nodes = 4});
+  const CacheOutline few = outline_of(cache.tree, {.nodes = 4});
   EXPECT_EQ(few.nodes.size(), 4u);
   EXPECT_TRUE(few.more);
   EXPECT_TRUE(few.nodes[0].more) << "of its ten children three are told";
   EXPECT_EQ(few.held_nodes, 13);
 
-  const CacheOutline flat = cache.tree.outline({.depth = 2});
+  const CacheOutline flat = outline_of(cache.tree, {.depth = 2});
   EXPECT_EQ(flat.nodes.size(), 11u);
   std::size_t cut = 0;
   for (const auto& node : flat.nodes) cut += node.more;
   EXPECT_EQ(cut, 1u) << "one of the ten goes on";
-  EXPECT_TRUE(cache.tree.outline({.nodes = 0}).nodes.empty());
-  EXPECT_TRUE(cache.tree.outline({.nodes = 0}).more);
+  EXPECT_TRUE(outline_of(cache.tree, {.nodes = 0}).nodes.empty());
+  EXPECT_TRUE(outline_of(cache.tree, {.nodes = 0}).more);
 }
 
 TEST(CacheOutline, TokensAreBoundedOfEachNodeAndOfAll) {
   Cache cache;
   for (int i = 0; i < 20; ++i) cache.insert(counting(1000 * i, 100));
-  const CacheOutline outline = cache.tree.outline({.tokens_of_node = 30, .tokens = 100});
+  const CacheOutline outline = outline_of(cache.tree, {.tokens_of_node = 30, .tokens = 100});
   EXPECT_EQ(outline.nodes.size(), 20u);
   EXPECT_EQ(outline.tokens.size(), 100u);
   EXPECT_EQ(outline.nodes[0].tokens, 30);
@@ -117,7 +117,7 @@ TEST(CacheOutline, ShowsWhatIsInUseAndWhatWasUsed) {
   cache.insert(counting(0, 50));
   cache.insert(join(counting(0, 30), counting(500, 20)));
   const Match match = cache.tree.match({"", counting(0, 50)});
-  const CacheOutline outline = cache.tree.outline({});
+  const CacheOutline outline = outline_of(cache.tree, {});
   ASSERT_EQ(outline.nodes.size(), 3u);
   std::map<int, bool> pinned;  // by first token
   for (const auto& node : outline.nodes) pinned[tokens_of(outline, node).front()] = node.pinned;
