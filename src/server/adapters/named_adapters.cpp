@@ -17,6 +17,8 @@ Error no_such_adapter(std::string_view asked) {
 
 // What stands in lora_path: names and nulls.
 Result<std::vector<std::string>> lora_paths(const Json& body) {
+  if (body.is_object() && find_field(body, "lora_name") != nullptr)  // to load or unload one, not to use it
+    return std::vector<std::string>();
   std::vector<std::string> names;
   const Json* given = body.is_object() ? find_field(body, "lora_path") : nullptr;
   if (given == nullptr) return names;
