@@ -41,11 +41,11 @@ struct PooledInfo {
   enum class Scale { none, sigmoid, softmax } scale = Scale::none;
   std::vector<std::pair<std::string, std::string>> prompts;  // by name: what is put before a text
   std::string usual_prompt;                                  // the name of the one that is put where none is named
-  std::string behind_query;                                  // what is put behind a text that the prompt "query" precedes
+  std::string behind_query;    // what is put behind a text that the prompt "query" precedes
   std::string picture_prompt;  // a picture alone is read with this, <image> its mark; empty: a turn of a conversation
   bool pools_prompt = true;    // the prompt's rows count in a mean
-  bool lower_case = false;                                   // of texts, before they are encoded
-  bool has_pairs = false;                                    // tokens know which text of a pair they are of
+  bool lower_case = false;     // of texts, before they are encoded
+  bool has_pairs = false;      // tokens know which text of a pair they are of
 };
 
 // Which model is loaded, how it computes, and what the engine may use.

@@ -10,7 +10,7 @@
 namespace espalier::server {
 namespace {
 
-constexpr unsigned kDownloads = 8;  // threads that wait for other hosts
+constexpr unsigned kDownloads = 8;                      // threads that wait for other hosts
 constexpr std::chrono::milliseconds kLongPicture{500};  // a film that takes longer holds up no other picture
 
 double seconds_since_1970() {

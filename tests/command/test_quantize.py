@@ -1,8 +1,8 @@
 """`espalier quantize` as people call it: GGUF and safetensors out of folders and GGUF files, cut off and gone on with, and
 read again by `espalier`, and by PyPI's gguf and transformers where the machine has them.
 
-ESPALIER_REFERENCE names a python that has gguf, torch, transformers and compressed-tensors (else the usual places are
-looked at); without one the tests that need them say so.
+ESPALIER_REFERENCE names a python that has gguf, torch, transformers and compressed-tensors (else python3 is
+asked); without one the tests that need them say so.
 """
 import hashlib
 import json
@@ -25,7 +25,7 @@ TEXT = "The quick brown fox jumps over the lazy dog. It was a cold day in May, a
 
 def reference_python(*modules):
     """A python that has these modules; None: there is none."""
-    for python in (os.environ.get("ESPALIER_REFERENCE"), "/opt/ref/bin/python", shutil.which("python3")):
+    for python in (os.environ.get("ESPALIER_REFERENCE"), shutil.which("python3")):
         if python and shutil.which(python):
             code = "import " + ", ".join(modules)
             if subprocess.run([python, "-c", code], capture_output=True).returncode == 0:

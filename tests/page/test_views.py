@@ -107,7 +107,7 @@ class Live(BrowserCase):
         page.get_by_role("searchbox").fill("no such words")
         expect(page.locator(".search")).to_contain_text("No prefix has it")
         self.shot(page, "tree")
-        running = threading.Thread(target=self.ask, args=("Something else that takes a while", 60))
+        running = threading.Thread(target=self.ask, args=("Something else that takes a while", 200))
         running.start()
         expect(page.locator(".arm.pinned").first).to_be_visible()
         running.join()
@@ -135,7 +135,7 @@ class Live(BrowserCase):
     def test_the_load_view_tells_what_the_server_tells(self):
         page = self.open(self.server, "load")
         expect(page.locator(".chart")).to_have_count(11)
-        threads = [threading.Thread(target=self.ask, args=(f"{i} question", 40)) for i in range(3)]
+        threads = [threading.Thread(target=self.ask, args=(f"{i} question", 250)) for i in range(3)]
         for thread in threads:
             thread.start()
         expect(page.locator(".buds .open")).to_have_count(3)

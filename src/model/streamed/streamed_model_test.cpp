@@ -84,8 +84,7 @@ TEST(StreamedModel, ShowsTheRowsThatEachMatrixMultiplies) {
                           })
                     .ok());
   const auto matrices = static_cast<int>((*model)->matrices().size());
-  for (int id = 0; id < matrices; ++id)
-    EXPECT_EQ(rows[id], id == (*model)->head() ? 0 : 32) << id;
+  for (int id = 0; id < matrices; ++id) EXPECT_EQ(rows[id], id == (*model)->head() ? 0 : 32) << id;
 }
 
 TEST(StreamedModel, AModelThatPoolsIsRefused) {

@@ -15,8 +15,8 @@ namespace espalier::server {
 namespace {
 
 // A text, or a list of them; the first of the names that is there.
-Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list<const char*> names,
-                                           ScoredTexts& asked, bool is_query) {
+Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list<const char*> names, ScoredTexts& asked,
+                                         bool is_query) {
   for (const char* const name : names) {
     const Json* value = find_field(call.body, name);
     if (value == nullptr) continue;
