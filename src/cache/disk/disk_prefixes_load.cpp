@@ -135,9 +135,11 @@ bool DiskPrefixes::begin(const LoadRequest& request, const Plan& plan) {
   if (with_state ? match.length < plan.from * kBlockTokens : match.length != held) return false;
   Load load;
   if (with_state) {
+    const std::uint64_t planned = tier_->version();
     load.state = tree_.cells()->take();
     if (!load.state && tree_.evict_states(1) > 0) load.state = tree_.cells()->take();
-    if (!load.state) return false;
+    // What left the tree may have gone to disk, and files of the plan may have made room for it: it is planned anew.
+    if (!load.state || tier_->version() != planned) return false;
   }
   load.scope = request.key.scope;
   load.tokens.assign(request.key.tokens.begin(), request.key.tokens.begin() + plan.end);
