@@ -70,6 +70,7 @@ Result<> add_model_routes(net::Router& router, Service& service);
 Result<> add_pin_routes(net::Router& router, Service& service);
 Result<> add_session_routes(net::Router& router, Service& service);
 Result<> add_metrics_routes(net::Router& router, Service& service);
+Result<> add_openapi_routes(net::Router& router, Service& service);
 Result<> add_page_routes(net::Router& router, Service& service);
 
 }  // namespace espalier::server
