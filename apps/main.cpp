@@ -137,6 +137,7 @@ int run(int argc, char** argv) {
       {"show", command::add_show(app)},          {"plan", command::add_plan(app)},
       {"doctor", command::add_doctor(app)},      {"completion", command::add_completion(app)},
       {"program", command::add_program(app)},    {"grammar", command::add_grammar(app)},
+      {"quantize", command::add_quantize(app)},
   };
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);

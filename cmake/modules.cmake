@@ -20,7 +20,7 @@ else()
 endif()
 set(ESPALIER_ALONE text/jinja/[a-z_/]+ net/[a-z_/]+_test tensor/file/gguf_metadata tensor/file/mapping_guard
   tensor/file/safetensors_test sampling/[a-z_]+_test grammar/rules/rule_grammar server/openai/[a-z_]+ server/programs/program_body
-  server/prompt/chat_prompt engine/step/engine_core_test engine/engine_options)
+  server/prompt/chat_prompt engine/step/engine_core_test engine/engine_options tensor/quantize/[a-z_]+)
 list(JOIN ESPALIER_ALONE "|" ESPALIER_ALONE)
 
 function(espalier_module name)

@@ -22,6 +22,7 @@ Run add_remove(CLI::App& app);
 Run add_ps(CLI::App& app);
 Run add_show(CLI::App& app);
 Run add_plan(CLI::App& app);
+Run add_quantize(CLI::App& app);
 Run add_doctor(CLI::App& app);
 Run add_completion(CLI::App& app);
 Run add_bench(CLI::App& app);

@@ -131,6 +131,8 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
   add.section("Scheduling");
   add.value("--max-running-requests,--max-running,--parallel,--max-num-seqs,--max-concurrent-requests", o.max_running,
             "N", "sequences in one batch; 0 = 64");
+  add.value("--max-loras-per-batch,--max-loras", o.max_adapters, "N",
+            "different LoRA adapters in one batch; requests for others wait; 0 = any number");
   add.value("--max-queued-requests,--max-queued,--max-num-queued-reqs", o.max_queued, "N",
             "requests that may wait; more are answered 429");
   add.value("--max-queued-tokens,--max-num-queued-tokens", o.max_queued_tokens, "TOKENS",

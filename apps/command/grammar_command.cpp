@@ -7,11 +7,16 @@
 #include "bench/workload/json_lines.h"
 #include "command/command.h"
 #include "engine/load/loaded_model.h"
-#include "grammar_tool/automaton_graph.h"
+#include "grammar/graph/automaton_graph.h"
 #include "grammar_tool/stdio.h"
 
 namespace espalier::command {
 namespace {
+
+using grammar::explain;
+using grammar::shortened;
+using grammar::to_dot;
+using grammar::to_svg;
 
 constexpr std::size_t kMostTitle = 100;  // bytes
 

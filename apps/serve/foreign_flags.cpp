@@ -12,7 +12,6 @@ constexpr auto kNothing = ForeignFlag::Takes::nothing;
 
 constexpr std::string_view kOneProcess = "one process on one machine serves a model; only 1 would work";
 constexpr std::string_view kNoReasoning = "--reasoning-parser NAME says how the model marks its thinking";
-constexpr std::string_view kNoLora = "adapters are not served yet; a checkpoint with the adapter merged would work";
 constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpoint; change its config.json instead";
 constexpr std::string_view kNoClientCertificates =
     "clients are known by their keys (--api-key-file); a proxy before it would ask for certificates";
@@ -38,8 +37,7 @@ constexpr ForeignFlag kRefused[] = {
     {"--download-dir", kValue, "", "HF_HOME and ESPALIER_CACHE say where downloads go"},
     {"--tool-server", kValue, "", "tools are not run by this server"},
     {"--reasoning-format", kValue, "none", kNoReasoning},
-    {"--enable-lora", kNothing, "", kNoLora},
-    {"--lora-paths,--lora-modules,--lora,--lora-scaled", kValue, "", kNoLora},
+    {"--lora-scaled", kValue, "", "adapters have the scale of their file: --lora-paths NAME=PATH"},
     {"--mmproj-url", kValue, "",
      "give a file with --mmproj; one beside the model, or in its repository, is taken by itself"},
     {"--image-min-tokens,--image-max-tokens", kValue, "", kNoImageTokens},
@@ -103,8 +101,8 @@ constexpr std::string_view kTuningWithValue[] = {
     "--log-requests-format",
     "--log-requests-level",
     "--log-verbosity",
+    "--lora-backend,--lora-dtype,--lora-extra-vocab-size,--lora-eviction-policy,--lora-target-modules",
     "--main-gpu",
-    "--max-lora-rank",
     "--max-num-partial-prefills",
     "--max-prefill-tokens",
     "--max-seq-len-to-capture",
@@ -161,6 +159,7 @@ constexpr std::string_view kTuningAlone[] = {
     "--enable-deterministic-inference",
     "--enable-dp-attention",
     "--enable-dp-lm-head",
+    "--enable-lora,--fully-sharded-loras,--lora-init-without-apply",
     "--enable-memory-saver",
     "--enable-mixed-chunk",
     "--enable-multimodal",
@@ -250,6 +249,15 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
+// Lists of adapters: --lora-modules a=path b=path.
+bool takes_adapters(std::string_view word) {
+  return word == "--lora-paths" || word == "--lora-modules";
+}
+
+bool is_adapter(std::string_view word) {
+  return !word.starts_with('-') && (word.starts_with('{') || word.find('=') != std::string_view::npos);
+}
+
 bool is_switch(std::string_view word) {
   constexpr std::string_view kSwitches[] = {"on", "off", "auto", "1", "0", "true", "false", "enabled", "disabled"};
   return std::find(std::begin(kSwitches), std::end(kSwitches), word) != std::end(kSwitches);
@@ -281,7 +289,10 @@ std::vector<std::string> respelled(std::vector<std::string> words) {
       word += "=" + words[++i];
       while (i + 1 < words.size() && is_number(words[i + 1])) word += "," + words[++i];
     }
+    const bool list = takes_adapters(word) && i + 1 < words.size();
+    if (list) word += "=" + words[++i];
     out.push_back(std::move(word));
+    while (list && i + 1 < words.size() && is_adapter(words[i + 1])) out.push_back("--lora-paths=" + words[++i]);
   }
   return out;
 }

@@ -37,6 +37,8 @@ constexpr Synonym kSynonyms[] = {
     {"model-idle", "--sleep-idle-seconds"},
     {"media-dir", "--media-path,--allowed-local-media-path"},
     {"allowed-media-hosts", "--allowed-media-domains"},
+    {"lora-paths", "--lora-modules,--lora"},
+    {"max-loaded-loras", "--max-cpu-loras"},
 };
 
 // The section of --help that a server flag stands in; those of the engine bring their own.
@@ -58,6 +60,7 @@ constexpr Section kSections[] = {
      " max-body max-connections max-connections-per-address max-prompts max-messages max-tools max-logprobs "
      "max-logprob-entries max-pictures max-picture-file max-picture-memory picture-cache "},
     {"Pictures", " media-dir allowed-media-hosts media-timeout "},
+    {"Adapters", " lora-paths lora-dir max-lora-rank max-loaded-loras max-lora-memory "},
     {"Storage", " data-dir max-data "},
     {"Logs and metrics", " log-requests enable-metrics metrics-compat skip-server-warmup log-level log-format progress "},
 };
@@ -118,8 +121,8 @@ class FlagAdder {
     option->type_name(unit)->envname(command::environment_twin(flag))->allow_extra_args(false)->take_all();
     option->group(section_of(flag));
     if (is_key(flag)) {
-      options_.keys.emplace_back(flag, option);  // split in settle(), where an empty one is seen
-    } else {
+      options_.keys.emplace_back(flag, option);           // split in settle(), where an empty one is seen
+    } else if (std::string_view(flag) != "lora-paths") {  // which may be JSON
       option->delimiter(',');
     }
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "espalier/cache_event.h"
+#include "espalier/cache_outline.h"
 #include "espalier/grammar.h"
 #include "espalier/request.h"
 #include "espalier/stream.h"
@@ -40,11 +41,11 @@ struct PooledInfo {
   enum class Scale { none, sigmoid, softmax } scale = Scale::none;
   std::vector<std::pair<std::string, std::string>> prompts;  // by name: what is put before a text
   std::string usual_prompt;                                  // the name of the one that is put where none is named
-  std::string behind_query;                                  // what is put behind a text that the prompt "query" precedes
+  std::string behind_query;    // what is put behind a text that the prompt "query" precedes
   std::string picture_prompt;  // a picture alone is read with this, <image> its mark; empty: a turn of a conversation
   bool pools_prompt = true;    // the prompt's rows count in a mean
-  bool lower_case = false;                                   // of texts, before they are encoded
-  bool has_pairs = false;                                    // tokens know which text of a pair they are of
+  bool lower_case = false;     // of texts, before they are encoded
+  bool has_pairs = false;      // tokens know which text of a pair they are of
 };
 
 // Which model is loaded, how it computes, and what the engine may use.
@@ -76,6 +77,7 @@ struct EngineOptions {
   // Bytes of the pool, behind what was used, that get their pages while nothing runs.
   std::int64_t kv_touch_ahead_bytes = 512 << 20;
   int max_running = 0;                  // sequences in one batch; 0 = 64
+  int max_adapters = 0;                 // different adapters in one batch; 0 = any number
   int max_queued = 256;                 // requests
   std::int64_t max_queued_tokens = 0;   // prompt tokens; 0 = max(4 x pool, 262144)
   int prefill_chunk = 0;                // prompt tokens of one step; 0 = 512, -1 = no limit
@@ -176,6 +178,16 @@ struct PinInfo {
 // Compute threads as these options ask for, for several engines. Fails: as Engine::open().
 Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& options);
 
+// What is told of an adapter that was loaded.
+struct AdapterInfo {
+  std::string print;  // of its contents
+  std::int64_t bytes = 0;
+  int rank = 0;  // the largest
+};
+AdapterInfo describe(const LoraAdapter& adapter);
+// The model that an adapter's folder says it is for; empty where it does not.
+std::string base_of_adapter(const std::string& path);
+
 // A loaded model that answers requests; safe from any thread.
 class Engine {
  public:
@@ -210,6 +222,8 @@ class Engine {
   void pin_soon(PinWish wish);          // the same without waiting; what fails is not told
   Result<> unpin(std::string_view id);  // not_found
   std::vector<PinInfo> pins() const;    // oldest first
+  // The prefix tree as it stands between two steps; waits for one to end.
+  CacheOutline cache_outline(const CacheOutlineLimits& limits) const;
   // From now on `sink` is told of what the cache takes in and lets go of, on the engine thread, between two steps. First
   // comes what is on disk already.
   void watch_cache(std::function<void(std::vector<CacheEvent>)> sink);
@@ -218,8 +232,12 @@ class Engine {
   std::int64_t save_cache(std::chrono::milliseconds limit);
   int abort(std::string_view id_prefix);  // how many requests it matched; "" matches all
   int cancel(std::string_view id);        // as abort(), of this very id
-  void drain();                           // from now on submit() answers unavailable; running work goes on
-  Result<> check();                       // every invariant of pool, tree and sequences; waits for a step to end
+  // A LoRA adapter (a PEFT folder or a GGUF file) for RequestFields::adapter, while the engine runs; it may be dropped
+  // whenever the caller likes: requests hold it. most_rank: larger ones are refused; 0 = none is. Takes as long as reading
+  // its file. Fails: model/adapters/.
+  Result<std::shared_ptr<const LoraAdapter>> load_adapter(const std::string& path, int most_rank = 0) const;
+  void drain();      // from now on submit() answers unavailable; running work goes on
+  Result<> check();  // every invariant of pool, tree and sequences; waits for a step to end
 
  private:
   struct Impl;

@@ -20,7 +20,8 @@
 
 namespace espalier {
 
-struct Stops;  // what ends a text (text/stream/stop_matcher.h)
+class LoraAdapter;  // what is added to a model's weights (model/adapters/adapter.h)
+struct Stops;       // what ends a text (text/stream/stop_matcher.h)
 namespace pictures {
 struct PixelBlock;  // what a tower reads (image/processors/processor.h)
 }
@@ -79,7 +80,9 @@ struct RequestFields {
   std::vector<TokenId> prediction;  // a text that much of the output may repeat: its tokens are guesses
   bool json_closing = false;  // an output that ends for its length gets a shortest text that completes it, beyond it
   LogprobFields logprobs;
-  std::string scope;        // cache name space: tenant salt, adapter, ...; requests of different scopes share nothing
+  std::string scope;  // cache name space: tenant salt, ...; requests of different scopes share nothing
+  std::shared_ptr<const LoraAdapter> adapter =
+      {};                   // of Engine::load_adapter; null: the model alone. It lives until the end
   int priority = 0;         // larger runs first under the priority policy
   bool background = false;  // runs only when nothing else waits, and gives way to what comes
   std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular
@@ -112,6 +115,9 @@ class Request {
   const std::string& id() const { return fields_.id; }
   const std::vector<TokenId>& prompt() const { return fields_.prompt; }
   const SamplingParams& sampling() const { return fields_.sampling; }
+  // The cache name space: that of the fields, in one of the adapter's own where there is one.
+  const std::string& scope() const { return scope_; }
+  static std::string scope_of(const RequestFields& fields);
   int max_new_tokens() const { return max_new_tokens_; }
   std::uint64_t seed() const { return seed_; }  // the caller's, or drawn here
   // The stop strings and patterns, compiled; null when there are none.
@@ -127,6 +133,7 @@ class Request {
  private:
   Request() = default;
   RequestFields fields_;
+  std::string scope_;
   int max_new_tokens_ = 0;
   std::uint64_t seed_ = 0;
   std::shared_ptr<const Stops> stops_;

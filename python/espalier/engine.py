@@ -138,13 +138,15 @@ class Engine:
             chat_template: of programs: a name ("chatml", "llama-3-instruct", ...); or a Jinja file. Default: the model's.
             server_args: further flags of ``espalier serve`` with underscores: ``context_length``, ``max_total_tokens``,
                 ``max_running_requests``, ``chunked_prefill_size``, ``schedule_policy``, ``kv_cache_dtype``, ``threads``,
-                ``random_seed``, ``load_format``, ... What only tunes other engines is accepted.
+                ``random_seed``, ``load_format``, ``lora_paths``, ... What only tunes other engines is accepted.
 
         Raises:
             ProgramError: a flag that is unknown or cannot be honoured, or a model that cannot be loaded.
         """
         given = dict(server_args)
         given.pop("log_level", None)
+        if isinstance(given.get("lora_paths"), dict):  # {name: path}
+            given["lora_paths"] = [f"{lora}={path}" for lora, path in given["lora_paths"].items()]
         name = model_path if model_path is not None else given.pop("model", None)
         arguments: dict[str, Any] = {"model_path": name, "cache_disk": 0, **given}
         template = str(given.get("chat_template") or "")
@@ -238,6 +240,7 @@ class Engine:
             logprob_start_len: of the prompt from that position on; -1: none.
             top_logprobs_num: so many likeliest tokens at each position.
             token_ids_logprob: of these tokens at each position.
+            lora_path: the name of a LoRA adapter, or a list with one or None for each prompt.
             stream: gives an iterator of replies, each with all text so far.
             fields: further fields of ``/generate``: ``rid``, ``priority``, ``cache_salt``, ``choices``, ``segments``, ...
 
@@ -359,6 +362,30 @@ class Engine:
         """What the model is."""
         info: dict[str, Any] = self._routes.json("GET", "/get_model_info")
         return info
+
+    def load_lora_adapter(self, lora_name: str, lora_path: str, pinned: bool = False) -> dict[str, Any]:
+        """Reads a LoRA adapter, which ``lora_path=lora_name`` of :meth:`generate` names from then on.
+
+        Args:
+            lora_name: what it is to be called.
+            lora_path: a PEFT folder or a .gguf file.
+            pinned: it does not leave the memory for others.
+
+        Raises:
+            ProgramError: a file that is no adapter, or none for this model; a name that there is already.
+        """
+        body = {"lora_name": lora_name, "lora_path": str(lora_path), "pinned": pinned}
+        reply: dict[str, Any] = self._routes.json("POST", "/load_lora_adapter", body)
+        return reply
+
+    def unload_lora_adapter(self, lora_name: str) -> dict[str, Any]:
+        """Forgets a LoRA adapter; requests that use it end as if nothing had happened.
+
+        Raises:
+            ProgramError: there is none of that name.
+        """
+        reply: dict[str, Any] = self._routes.json("POST", "/unload_lora_adapter", {"lora_name": lora_name})
+        return reply
 
     def open_session(self, capacity_of_str_len: int, session_id: Optional[str] = None) -> str:
         """Opens a session; its id."""

@@ -29,6 +29,7 @@
 #include "engine/run/model_runner.h"
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
+#include "model/adapters/adapter.h"
 #include "model/program/work.h"
 #include "sampling/noise.h"
 #include "text/chat/chat_template.h"
@@ -211,6 +212,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.draft_limits = chosen.draft_limits;
   core_options.conservativeness = options.conservativeness;
   core_options.end_tokens = info.end_tokens;
+  core_options.max_adapters = options.max_adapters;
   core_options.vocabulary = files.config.vocabulary;
   core_options.longest_span = chosen.longest_span;
   core_options.tokenizer = files.tokenizer.get();
@@ -245,7 +247,9 @@ PoolingPlan Engine::Impl::pooling_plan() {
           .row_width = decoder->vocabulary(),
           .width = decoder->pooled_width(),
           .at_once = Decoder::kPooledRows,
-          .finish = [this](std::span<const float* const> vectors) { return decoder->finish(vectors); }};
+          .finish = [this](std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters) {
+            return decoder->finish(vectors, adapters);
+          }};
 }
 
 // Every running sequence needs a cell, and one more must be there for what they share.
@@ -423,6 +427,19 @@ Result<Stream> Engine::submit(Request request) {
   return std::move(streams.front());
 }
 
+AdapterInfo describe(const LoraAdapter& adapter) {
+  return {adapter.print(), static_cast<std::int64_t>(adapter.bytes()), adapter.rank()};
+}
+
+std::string base_of_adapter(const std::string& path) {
+  return base_model_of(path);
+}
+
+Result<std::shared_ptr<const LoraAdapter>> Engine::load_adapter(const std::string& path, int most_rank) const {
+  ESP_TRY(const AdapterFile file, open_adapter(path, most_rank));
+  return impl_->decoder->bind(file);
+}
+
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, std::chrono::milliseconds limit) {
   if (limit.count() == 0) return compile(std::move(constraint), grammar::Waited());
   if (constraint.kind != Constraint::Kind::none) impl_->start_masks();
@@ -517,6 +534,10 @@ Result<> Engine::unpin(std::string_view id) {
 
 std::vector<PinInfo> Engine::pins() const {
   return impl_->on_engine_thread<std::vector<PinInfo>>([](EngineCore& core) { return core.pins().list(core.now()); });
+}
+
+CacheOutline Engine::cache_outline(const CacheOutlineLimits& limits) const {
+  return impl_->on_engine_thread<CacheOutline>([limits](EngineCore& core) { return core.cache_outline(limits); });
 }
 
 std::int64_t Engine::save_cache(std::chrono::milliseconds limit) {

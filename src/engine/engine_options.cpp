@@ -49,6 +49,7 @@ Result<> check_integers(const EngineOptions& o) {
       {"max-total-tokens", o.max_total_tokens, 0, SlotAllocator::most_slots, "what fits"},
       {"max-running-requests", o.max_running, 0, kMostRunning, "64"},
       {"max-mamba-cache-size", o.max_states, 0, kMostStates, "what fits"},
+      {"max-loras-per-batch", o.max_adapters, 0, kMostRunning, "any number"},
       {"max-queued-requests", o.max_queued, 0, kMostQueued, ""},
       {"max-queued-tokens", o.max_queued_tokens, 0, kMostQueuedTokens, "max(4 x pool, 262144)"},
       {"chunked-prefill-size", o.prefill_chunk, -1, INT32_MAX, "512, -1 = no limit"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "grammar/regex/stop_regex.h"
+#include "model/adapters/adapter.h"
 #include "sampling/noise.h"
 #include "text/stream/stop_matcher.h"
 
@@ -131,6 +132,12 @@ Result<std::shared_ptr<const Stops>> compiled_stops(const SamplingParams& sampli
 
 }  // namespace
 
+// An adapter's keys and values are its own: its print tells it, whatever it is called. A body's scope begins with a digit.
+std::string Request::scope_of(const RequestFields& fields) {
+  if (fields.adapter == nullptr) return fields.scope;
+  return fmt::format("adapter {}|{}", fields.adapter->print(), fields.scope);
+}
+
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_purpose(fields, limits));
   ESP_CHECK(check_prompt(fields.prompt, limits));
@@ -156,6 +163,7 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   if (fields.pooled) room = 0;
   request.max_new_tokens_ = std::min(sampling.max_new_tokens.value_or(room), room);
   request.seed_ = sampling.seed ? *sampling.seed : random_seed();
+  request.scope_ = scope_of(fields);
   if (fields.id.empty()) fields.id = fmt::format("{:016x}{:016x}", random_seed(), random_seed());
   request.fields_ = std::move(fields);
   return request;

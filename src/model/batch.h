@@ -14,6 +14,8 @@
 
 namespace espalier {
 
+class LoraAdapter;  // model/adapters/adapter.h
+
 // Where the state goes that stands behind some of a sequence's rows: the first `rows` of them, fewer than all.
 struct StateMark {
   int rows;
@@ -46,6 +48,8 @@ struct BatchSequence {
   // [rows] or both empty: the first and the last position of the span in which each row's tokens see one another both ways
   // (a picture); a row of no span has its own position. A span is never cut between batches.
   std::span<const std::int32_t> span_first = {}, span_last = {};
+  // What is added to the model's matrices for its rows, bound to this model; null: nothing.
+  const LoraAdapter* adapter = nullptr;
 };
 
 // Rows of tables that are added up for each row of the batch, `count` of them.

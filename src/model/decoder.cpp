@@ -1,5 +1,6 @@
 #include "model/decoder.h"
 
+#include "model/adapters/bind_adapter.h"
 #include "model/cpu/load_needs.h"
 #include "model/program/builder.h"
 
@@ -70,9 +71,13 @@ struct Decoder::Impl {
       return pooled;
     }
     int width() const { return program_.vocabulary; }
-    std::span<const float> run(std::span<const float* const> vectors) {
+    std::span<const float> run(std::span<const float* const> vectors, std::span<const LoraAdapter* const> adapters) {
       tokens_.assign(vectors.size(), 0);
-      Batch batch{tokens_, {}, {}, {}};
+      sequences_.clear();
+      for (std::size_t i = 0; i < adapters.size(); ++i)
+        sequences_.push_back(
+            {.row_begin = static_cast<int>(i), .rows = 1, .first_position = 0, .runs = {}, .adapter = adapters[i]});
+      Batch batch{tokens_, {}, sequences_, {}};
       batch.given = {&vectors, 1};
       return running_.forward(batch, {});
     }
@@ -90,9 +95,12 @@ struct Decoder::Impl {
     Program program_;
     Running running_;
     std::vector<TokenId> tokens_;
+    std::vector<BatchSequence> sequences_;
   };
 
   DecoderOptions options;
+  ModelSpec spec;
+  Naming naming = Naming::hf;
   Program program;
   Loaded loaded;
   Running running;
@@ -124,6 +132,8 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const ModelSpec& spec, const Weig
                                                const Progress& progress) {
   ESP_TRY(Program program, Builder::build(spec, &weights));
   auto impl = std::make_unique<Impl>(std::move(program), options, team);
+  impl->spec = spec;
+  impl->naming = weights.naming();
   ESP_CHECK(impl->load(weights, progress));
   return std::unique_ptr<Decoder>(new Decoder(std::move(impl)));
 }
@@ -162,8 +172,13 @@ std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
   return impl_->running.forward(batch, kv);
 }
 
-std::span<const float> Decoder::finish(std::span<const float* const> vectors) {
-  if (impl_->pooled) return impl_->pooled->run(vectors);
+Result<std::shared_ptr<const LoraAdapter>> Decoder::bind(const AdapterFile& file) const {
+  return bind_adapter(file, {impl_->spec, impl_->program, impl_->naming, impl_->loaded.matrices});
+}
+
+std::span<const float> Decoder::finish(std::span<const float* const> vectors,
+                                       std::span<const LoraAdapter* const> adapters) {
+  if (impl_->pooled) return impl_->pooled->run(vectors, adapters);
   std::vector<float>& out = impl_->unfinished;
   out.clear();
   for (const float* vector : vectors) out.insert(out.end(), vector, vector + vocabulary());

@@ -11,6 +11,7 @@
 
 #include "base/threads/compute_team.h"
 #include "kernels/matmul/matmul.h"  // Activations
+#include "model/adapters/adapter_file.h"
 #include "model/batch.h"
 #include "model/model.h"
 #include "model/program/program.h"
@@ -46,10 +47,15 @@ class Decoder final : public Model {
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;
+  // An adapter's file bound to this model, for BatchSequence::adapter. Any thread, also while the model computes. Fails:
+  // as bind_adapter().
+  Result<std::shared_ptr<const LoraAdapter>> bind(const AdapterFile& file) const;
   // Of a model that pools (ModelSpec::pooled; its rows are vocabulary() wide): what stands behind the pooling, of such
   // vectors, one row of pooled_width() each. Valid until the next call; at most kPooledRows at once.
   static constexpr int kPooledRows = 256;
-  std::span<const float> finish(std::span<const float* const> vectors);
+  // adapters: of each vector, null for those that have none; empty: none has.
+  std::span<const float> finish(std::span<const float* const> vectors,
+                                std::span<const LoraAdapter* const> adapters = {});
   bool sees_both_ways() const;  // ModelSpec::both_ways
   int pooled_width() const;     // 0: it gives logits
   // The layer that drafts, over the same pool: given a sequence's last token, whose position the model has not computed,

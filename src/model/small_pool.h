@@ -64,7 +64,7 @@ struct SmallPool {
 // Runs one sequence in chunks (a model that sees both ways takes it whole) and gives the logits, or the rows, of every
 // position.
 inline std::vector<float> all_logits(Decoder& decoder, SmallPool& pool, std::span<const TokenId> tokens, int chunk,
-                                     int from = 0) {
+                                     int from = 0, const LoraAdapter* adapter = nullptr) {
   std::vector<float> out;
   if (decoder.sees_both_ways()) chunk = static_cast<int>(tokens.size());
   for (int at = from; at < static_cast<int>(tokens.size()); at += chunk) {
@@ -82,6 +82,7 @@ inline std::vector<float> all_logits(Decoder& decoder, SmallPool& pool, std::spa
       sequence.state_out = pool.state.data();
     }
     sequence.rope_length = static_cast<std::int64_t>(tokens.size());
+    sequence.adapter = adapter;
     const std::vector<std::int32_t> first(static_cast<std::size_t>(count), 0),
         last(static_cast<std::size_t>(count), static_cast<std::int32_t>(tokens.size()) - 1);
     if (decoder.sees_both_ways()) {

@@ -1,8 +1,13 @@
 #include "server/attach_model.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 
+#include "base/json/json_fields.h"
 #include "base/log.h"
 #include "server/answer/answer_plan.h"
 #include "server/media/media_reader.h"
@@ -102,6 +107,58 @@ ModelSource::Load loader(const Service& service, const ModelToServe& model, bool
   };
 }
 
+// One of --lora-paths: NAME=PATH, PATH, or an object. It is for the default model, unless that says another one.
+Result<AdapterWish> adapter_wish(const Service& service, const std::string& given) {
+  AdapterWish wish;
+  if (given.starts_with('{')) {
+    ESP_TRY(const Json told, parse_json(given));
+    ESP_TRY(const auto name, find_string(told, find_field(told, "name") != nullptr ? "name" : "lora_name"));
+    ESP_TRY(const auto path, find_string(told, find_field(told, "path") != nullptr ? "path" : "lora_path"));
+    ESP_TRY(const auto base, find_string(told, "base_model_name"));
+    ESP_TRY(const auto pinned, find_boolean(told, "pinned"));
+    ESP_TRY(wish.place, service.models.place_of(base.value_or("")));
+    wish.name = name.value_or("");
+    wish.path = path.value_or("");
+    wish.pinned = pinned.value_or(false);
+    return wish;
+  }
+  const auto equals = given.find('=');
+  wish.path = equals == std::string::npos ? given : given.substr(equals + 1);
+  std::filesystem::path last(wish.path);
+  if (!last.has_filename()) last = last.parent_path();
+  wish.name = equals != std::string::npos ? given.substr(0, equals)
+                                          : (last.extension() == ".gguf" ? last.stem() : last.filename()).string();
+  return wish;
+}
+
+// Those between commas, where they are no object.
+std::vector<std::string> adapters_given(const std::vector<std::string>& options) {
+  std::vector<std::string> all;
+  for (const std::string& option : options)
+    for (std::size_t at = 0; at < option.size();) {
+      const std::size_t end = option.starts_with('{') ? option.size() : std::min(option.find(',', at), option.size());
+      if (end > at) all.push_back(option.substr(at, end - at));
+      at = end + 1;
+    }
+  return all;
+}
+
+// --lora-paths: those of the default model are read now, so that a wrong one is told at the start.
+Result<> add_adapters(Service& service, const ServedModel& model) {
+  for (const std::string& given : adapters_given(service.options.lora_paths)) {
+    auto wish = adapter_wish(service, given);
+    if (!wish.ok()) return bad_request(fmt::format("--lora-paths {}: {}", given, wish.error().message), "lora_paths");
+    const bool now = wish->place == 0;
+    auto added = now ? service.adapters.load(*wish, model) : service.adapters.add(*wish);
+    if (!added.ok()) {
+      Error error = added.error();
+      error.message = fmt::format("--lora-paths {}: {}", given, error.message);
+      return error;
+    }
+  }
+  return success();
+}
+
 }  // namespace
 
 Result<> add_models(Service& service, std::vector<ModelToServe> models) {
@@ -129,6 +186,7 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   ESP_TRY(auto model, served(service.options, std::move(engine), std::move(names), true));
   watch_cache(service, *model->engine);
   service.models.put(model);
+  ESP_CHECK(add_adapters(service, *model));
   service.attached = true;
   if (!service.options.skip_warmup) {
     service.readiness.progress("warming up", 1.0);

@@ -39,6 +39,7 @@ Result<std::unique_ptr<InProcess>> InProcess::start(ServerOptions options, std::
   ESP_TRY(auto keys, KeyRing::load({}, {}, {}));
   auto parts = std::make_unique<Parts>();
   ESP_TRY(parts->service, Service::make(std::move(options), std::move(keys)));
+  parts->service->in_process = true;
   ESP_CHECK(add_all_routes(parts->router, *parts->service));
   ESP_CHECK(attach_model(*parts->service, std::move(engine), name));
   return std::unique_ptr<InProcess>(new InProcess(std::move(parts)));  // the constructor is private

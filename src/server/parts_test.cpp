@@ -189,6 +189,20 @@ TEST(KeyAccount, GeneratedTokensAreOwedAndALongPromptNeedsAFullBucket) {
   EXPECT_FALSE(headers.has("Retry-After"));
 }
 
+TEST(KeyRing, NobodyReadsWhatOthersAskedButTheAdminOrWhoeverIsAlone) {
+  const auto may_read = [](std::vector<std::string> keys, const char* admin, const net::Headers& headers) {
+    const auto ring = KeyRing::load(std::move(keys), "", admin);
+    return ring.ok() && (*ring)->may_read_all(headers);
+  };
+  EXPECT_TRUE(may_read({}, "", {}));
+  EXPECT_TRUE(may_read({"one"}, "", bearer("one")));
+  EXPECT_FALSE(may_read({"one"}, "", bearer("two")));
+  EXPECT_FALSE(may_read({"one", "two"}, "", bearer("one")));
+  EXPECT_FALSE(may_read({}, "boss", {}));
+  EXPECT_FALSE(may_read({"one"}, "boss", bearer("one")));
+  EXPECT_TRUE(may_read({"one", "two"}, "boss", bearer("boss")));
+}
+
 TEST(KeyRing, AFileIsReadAgainAndAnEmptyOneOpensNothing) {
   const auto path = std::filesystem::temp_directory_path() / ("espalier_keys_" + std::to_string(::getpid()));
   std::ofstream(path) << "# comment\n\nfirst\n  second  \n";

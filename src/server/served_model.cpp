@@ -55,10 +55,11 @@ Result<const ChatTemplate*> ServedModel::need_template(std::string_view field) c
   if (own_template != nullptr) return own_template.get();
   if (engine->chat_template() != nullptr) return engine->chat_template();
   if (limits().pools)
-    return bad_request("the model " + name() +
-                           " writes no text, and has no chat template that pictures or turns could be shown to it with; "
-                           "/v1/embeddings, /v1/rerank and /v1/classify take texts",
-                       std::string(field), "unsupported_parameter");
+    return bad_request(
+        "the model " + name() +
+            " writes no text, and has no chat template that pictures or turns could be shown to it with; "
+            "/v1/embeddings, /v1/rerank and /v1/classify take texts",
+        std::string(field), "unsupported_parameter");
   return bad_request("this model has no chat template; use /v1/completions, or start the server with --chat-template",
                      std::string(field));
 }

@@ -2,7 +2,7 @@
 find_package(SQLite3 REQUIRED)
 target_link_libraries(espalier_server PRIVATE SQLite::SQLite3)
 
-# OpenSSL's SHA-256 and constant-time compare for keys; the chat page becomes a string inside the binary.
+# OpenSSL's SHA-256 and constant-time compare for keys; the page becomes a string inside the binary.
 find_package(OpenSSL REQUIRED)
 target_link_libraries(espalier_server PRIVATE OpenSSL::Crypto)
 
@@ -16,10 +16,10 @@ endfunction()
 
 set(page_dir ${PROJECT_BINARY_DIR}/generated/server)
 file(MAKE_DIRECTORY ${page_dir})
-espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/chat_page.html ${page_dir}/chat_page_bytes.inc)
+espalier_embed_page(${PROJECT_SOURCE_DIR}/web/built/page.html ${page_dir}/page_bytes.inc)
 espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/docs_page.html ${page_dir}/docs_page_bytes.inc)
-target_sources(espalier_server PRIVATE ${page_dir}/chat_page_bytes.inc ${page_dir}/docs_page_bytes.inc)
-add_custom_target(espalier_generated DEPENDS ${page_dir}/chat_page_bytes.inc ${page_dir}/docs_page_bytes.inc)  # what clang-tidy needs without a build
+target_sources(espalier_server PRIVATE ${page_dir}/page_bytes.inc ${page_dir}/docs_page_bytes.inc)
+add_custom_target(espalier_generated DEPENDS ${page_dir}/page_bytes.inc ${page_dir}/docs_page_bytes.inc)  # what clang-tidy needs without a build
 target_include_directories(espalier_server PRIVATE ${page_dir})
 
 # Films in containers of video: FFmpeg's headers say how its libraries look, which are loaded when a film asks for them.

@@ -29,7 +29,7 @@ struct RangeCheck {
   void operator()(int value, const char* flag, const char*, const char*) const {
     const std::string_view name = flag;
     const bool may_be_off = name == "max-connections-per-address" || name == "max-reasoning-tokens";
-    const bool may_be_none = name == "port" || name == "max-loaded-models";
+    const bool may_be_none = name == "port" || name == "max-loaded-models" || name.find("-lora") != name.npos;
     const int low = may_be_none ? 0 : may_be_off ? -1 : 1;
     const int high = name == "port" ? 65535 : name == "max-body" ? 4096 : name.ends_with("threads") ? 64 : 1'000'000;
     if (value < low || value > high) verdict = option_error(flag, fmt::format("{} to {}", low, high));
@@ -70,6 +70,8 @@ Result<> check(const ServerOptions& options) {
   std::error_code failed;
   if (!options.media_dir.empty() && !std::filesystem::is_directory(options.media_dir, failed))
     return option_error("media-dir", "a folder");
+  if (!options.lora_dir.empty() && !std::filesystem::is_directory(options.lora_dir, failed))
+    return option_error("lora-dir", "a folder");
   ESP_CHECK(parse_cache_event_config(options.cache_events));
   if (options.default_chat_template_kwargs.empty()) return success();
   const auto arguments = parse_json(options.default_chat_template_kwargs);

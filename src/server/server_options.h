@@ -57,6 +57,12 @@ struct ServerOptions {
 
   std::string cache_events;
 
+  std::vector<std::string> lora_paths;
+  std::string lora_dir;
+  int max_lora_rank = 0;
+  int max_loaded_loras = 0;
+  int max_lora_memory_mib = 0;
+
   double shutdown_timeout = 30;
   double watchdog = 30;
   double request_timeout = 0;
@@ -149,6 +155,18 @@ struct ServerOptions {
     field(o.max_picture_memory_mib, "max-picture-memory", "MIB",
           "pictures made ready, of all requests and caches together; 429 beyond");
     field(o.picture_cache_mib, "picture-cache", "MIB", "of a model: pictures made ready that are kept for later turns");
+    field(o.lora_paths, "lora-paths", "NAME=PATH",
+          "LoRA adapters: a PEFT folder or a .gguf file each, called NAME or as its folder; {\"lora_name\": ..., "
+          "\"lora_path\": ..., \"base_model_name\": ..., \"pinned\": ...} is one, too; may be given several times");
+    field(o.lora_dir, "lora-dir", "DIR",
+          "each adapter in this folder is served, those that come and go while the server runs, too; with an admin key "
+          "clients may load others from below it");
+    field(o.max_lora_rank, "max-lora-rank", "N", "adapters of a larger rank are refused; 0 = none is");
+    field(o.max_loaded_loras, "max-loaded-loras", "N",
+          "adapters in memory at once; one more makes the least lately used one leave, which is read again when it is "
+          "wanted; 0 = as many as --max-lora-memory holds");
+    field(o.max_lora_memory_mib, "max-lora-memory", "MIB",
+          "of adapters' weights; the least lately used ones leave for others; 0 = a quarter of the free memory");
     field(o.data_dir, "data-dir", "DIR",
           "where stored responses, conversations, files and batches lie, one server a folder; made when something is "
           "first stored; default $XDG_DATA_HOME/espalier or ~/.local/share/espalier");

@@ -10,7 +10,7 @@
 namespace espalier::server {
 namespace {
 
-constexpr unsigned kDownloads = 8;  // threads that wait for other hosts
+constexpr unsigned kDownloads = 8;                      // threads that wait for other hosts
 constexpr std::chrono::milliseconds kLongPicture{500};  // a film that takes longer holds up no other picture
 
 double seconds_since_1970() {
@@ -37,6 +37,9 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
              std::chrono::milliseconds(static_cast<std::int64_t>(options.media_timeout * 1000)), true}),
       data(options.data_dir, std::int64_t{options.max_data_mib} << 20),
       models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
+      adapters({options.max_loaded_loras, options.max_lora_rank, std::int64_t{options.max_lora_memory_mib} << 20,
+                options.lora_dir},
+               models),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}),

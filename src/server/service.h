@@ -14,6 +14,7 @@
 #include "lang/batch/text_budget.h"
 #include "net/server/http_server.h"
 #include "net/server/router.h"
+#include "server/adapters/adapter_set.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
 #include "server/admission/drain_rate.h"
@@ -72,6 +73,7 @@ class Service {
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
+  Budget views{4};                             // looks at the cache and drawings of constraints that are made at once
   Budget body_budget;                          // bytes of large bodies that wait to be read: four of the largest
   const std::shared_ptr<Budget> media_memory;  // bytes of pictures made ready, of requests and of caches
   MediaFetcher media;
@@ -81,11 +83,13 @@ class Service {
   const net::Router* router = nullptr;  // what requests of our own go through
   std::function<net::ServerStats()> net_stats;
   std::uint16_t port = 0;               // the one that was bound
+  bool in_process = false;              // there are no sockets: all calls are the operator's (in_process.h)
   std::atomic<bool> told_tools{false};  // that the template leaves tools out: said once
   std::atomic<bool> attached{false};    // has_model()
 
   ProgramHost programs{media_memory};
   ModelSet models;
+  AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
   std::unique_ptr<StepWatchdog> step_watchdog;  // null: --watchdog-timeout 0

@@ -199,7 +199,7 @@ class ForeignFlags(unittest.TestCase):
 
     def test_the_table_has_what_people_paste(self):
         names = {flag.split(",")[0] for flag, *_ in self.refused} | {name for names in self.tuned for name in names.split(",")}
-        for flag in ("--tp-size", "--quantization", "--enable-auto-tool-choice", "--reasoning-format", "--enable-lora",
+        for flag in ("--tp-size", "--quantization", "--enable-auto-tool-choice", "--reasoning-format", "--lora-scaled",
                      "--block-size", "--enable-hierarchical-cache", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
             self.assertIn(flag, names)
 

@@ -5,7 +5,7 @@ import unittest
 
 from program import MODEL, espalier, without_sanitizers
 
-VERBS = ("serve", "run", "program", "bench", "inspect", "pull", "list", "rm", "ps", "show", "plan", "doctor", "completion")
+VERBS = ("serve", "run", "program", "bench", "inspect", "pull", "list", "rm", "ps", "show", "plan", "quantize", "doctor", "completion")
 MIB = 1 << 20
 
 

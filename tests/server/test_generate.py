@@ -242,7 +242,7 @@ class Generate(ServerCase):
                  ({"text": "a", "sampling_params": {"stop_regex": 5}}, "sampling_params.stop_regex"),
                  ({"text": 5}, "text"), ({"text": ["a", 5]}, "text"), ({"text": ["a", "a" * 5000]}, "text[1]"),
                  ({"text": "a", "user": 5}, "user"),
-                 ({"text": "a", "lora_path": "x"}, "lora_path")]
+                 ({"text": "a", "lora_path": 5}, "lora_path")]
         for body, field in cases:
             reply = self.server.post("/generate", body)
             self.assertEqual(reply.status, 400, (body, reply.body))

@@ -61,7 +61,7 @@ class Open(ServerCase):
         self.assertEqual(wrong.status, 405)
         self.assertIn("POST", wrong.headers["Allow"])
 
-    def test_the_chat_page_is_one_file(self):
+    def test_the_page_is_one_file(self):
         page = self.server.get("/")
         self.assertEqual(page.status, 200)
         self.assertIn("text/html", page.headers["Content-Type"])

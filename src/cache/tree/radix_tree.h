@@ -230,7 +230,7 @@ class RadixTree : private TreeNodes {
   void for_each(F&& visit) const {
     for (std::uint32_t n = first_node(); n != none; n = node_after(n)) visit(TreeNodes::view(n));
   }
-  using TreeNodes::NodeView, TreeNodes::alive;
+  using TreeNodes::NodeView, TreeNodes::alive, TreeNodes::outline;
   NodeView view(NodeHandle handle) const { return TreeNodes::view(handle.index); }  // Requires: alive(handle).
   ExtentList extents(NodeHandle handle) const;  // of the node alone; empty when stale
 
@@ -271,6 +271,9 @@ class RadixTree : private TreeNodes {
   std::int64_t evictable_ = 0, protected_ = 0;
   TreeStatistics counters_;
 };
+
+// A copy of the tree, for somebody who looks. O(what is told), however large the tree is.
+CacheOutline outline_of(const RadixTree& tree, const CacheOutlineLimits& limits);
 
 // The first `end` tokens of the sequence in which the node stands. Requires: a live handle, end up to its node's.
 std::vector<TokenId> tokens_up_to(const RadixTree& tree, NodeHandle node, int end);

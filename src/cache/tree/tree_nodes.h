@@ -15,6 +15,7 @@
 
 #include "cache/slots/extent.h"
 #include "cache/tree/eviction.h"
+#include "espalier/cache_outline.h"
 #include "espalier/types.h"
 
 namespace espalier {
@@ -100,6 +101,8 @@ class TreeNodes {
   std::uint32_t first_node() const;
   std::uint32_t node_after(std::uint32_t n) const;
   NodeView view(std::uint32_t n) const;
+  CacheOutline outline(const CacheOutlineLimits& limits) const;  // the nodes alone
+  CacheOutline::Node outlined(std::uint32_t n) const;
   NodeHandle handle(std::uint32_t n) const { return {n, nodes_[n].generation}; }
   const TokenId* tokens_of(const Node& n) const { return runs_[n.run].tokens.data() + (n.begin - runs_[n.run].begin); }
   std::uint64_t edge(std::uint32_t parent, TokenId first) const {

@@ -86,7 +86,7 @@ std::vector<TokenId> Drafts::guess(Sequence& s, int most) {
   s.drafting.own.extend(s.tokens);
   const SuffixIndex::Found own = s.drafting.own.find(s.tokens, s.tokens);
   if (source_ != DraftSource::ngram) {
-    if (const auto found = logs_.find(s.request->fields().scope); found != logs_.end()) {
+    if (const auto found = logs_.find(s.request->scope()); found != logs_.end()) {
       Log& log = found->second;
       const SuffixIndex::Found elsewhere = log.index.find(log.text, s.tokens);
       if (elsewhere.matched > own.matched) {
@@ -136,9 +136,9 @@ void Drafts::finished(const Sequence& s) {
   if (s.generated() == 0) return;
   usual_output_ += 0.1 * (s.generated() - usual_output_);
   if (source_ == DraftSource::ngram || source_ == DraftSource::none) return;
-  if (logs_.size() >= kLogs && !logs_.contains(s.request->fields().scope))
+  if (logs_.size() >= kLogs && !logs_.contains(s.request->scope()))
     logs_.erase(std::ranges::min_element(logs_, {}, [](const auto& log) { return log.second.last_use; }));
-  Log& log = logs_[s.request->fields().scope];
+  Log& log = logs_[s.request->scope()];
   log.last_use = ++uses_;
   if (log.text.size() + s.tokens.size() > kLogTokens) {
     log.text.erase(log.text.begin(), log.text.begin() + static_cast<std::ptrdiff_t>(log.text.size() / 2));

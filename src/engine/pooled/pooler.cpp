@@ -35,16 +35,18 @@ void Pooler::finish(std::span<Sequence* const> ended) {
   std::vector<Part> parts;
   std::vector<const float*> vectors;
   std::vector<Sequence*> owners;
+  std::vector<const LoraAdapter*> adapters;
   for (Sequence* s : ended) parts.push_back({s, s->rows.take(of(*s))});
   for (const Part& part : parts)
     for (std::size_t at = 0; at < part.vectors.size(); at += static_cast<std::size_t>(plan_->row_width)) {
       vectors.push_back(part.vectors.data() + at);
       owners.push_back(part.of);
+      adapters.push_back(part.of->request->fields().adapter.get());
     }
   const auto width = static_cast<std::size_t>(plan_->width), most = static_cast<std::size_t>(plan_->at_once);
   for (std::size_t at = 0; at < vectors.size(); at += most) {
     const std::size_t count = std::min(most, vectors.size() - at);
-    const auto made = plan_->finish(std::span(vectors).subspan(at, count));
+    const auto made = plan_->finish(std::span(vectors).subspan(at, count), std::span(adapters).subspan(at, count));
     for (std::size_t i = 0; i < count; ++i) {
       const auto one = made.subspan(i * width, width);
       auto& values = owners[at + i]->pooled.values;

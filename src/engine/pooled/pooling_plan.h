@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 
+#include "model/batch.h"
 #include "model/pooled_output.h"
 
 namespace espalier {
@@ -16,7 +17,10 @@ struct PoolingPlan {
   int row_width = 0;  // of the model's rows,
   int width = 0;      // and of what it gives of a text;
   int at_once = 512;  // so many texts at a time
-  std::function<std::span<const float>(std::span<const float* const> vectors)> finish;
+  // adapters: of each vector; null: none
+  std::function<std::span<const float>(std::span<const float* const> vectors,
+                                       std::span<const LoraAdapter* const> adapters)>
+      finish;
 };
 
 }  // namespace espalier

@@ -46,6 +46,7 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
   for (const auto& [s, count] : plan.chunks) {
     const int row_begin = batch_.add(*s, s->held, s->computed, count);
     batch_.set_rope_length(s->rope_length);
+    batch_.set_adapter(s->request->fields().adapter.get());
     if (s->pictures) batch_.add_pictures(*s, count, inputs_);
     if (s->whole) batch_.see_both_ways();
     if (s->request->fields().pooled) batch_.add_types(*s);

@@ -48,6 +48,7 @@ class RaggedBatch {
   void see_both_ways();                      // its rows see all of them
   void add_types(const Sequence& sequence);  // which part of a pair its tokens are of
   void set_axis_shift(std::int64_t shift) { sequences_.back().axis_shift = shift; }
+  void set_adapter(const LoraAdapter* adapter) { sequences_.back().adapter = adapter; }
   void set_rope_length(std::int64_t length) { sequences_.back().rope_length = length; }
   // Which row of the logits it will be. Requires: rows ascend; one asked for again at once is still computed once.
   int want_logits(int row);

@@ -1,6 +1,7 @@
 #include "engine/schedule/admission.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "engine/schedule/branch_order.h"
@@ -45,6 +46,12 @@ void Admission::admit(StepPlan& plan, int& prompt_budget) {
     if (++examined > kMostExamined) break;
     peek(*sequence);
     if (is_being_computed(*sequence) || is_being_read(*sequence) || is_being_seen(*sequence)) {
+      staying = sequence->request.get();
+      continue;
+    }
+    if (adapter_waits(*sequence)) {
+      // One that has waited long goes next: nobody else begins until an adapter has left.
+      if (sequence->view.steps_passed_over >= kAgeingBound) break;
       staying = sequence->request.get();
       continue;
     }
@@ -151,6 +158,17 @@ bool Admission::is_being_seen(Sequence& s) {
   }
   s.pictures.passed(s.peeked.last.length);
   return !s.pictures.ready();
+}
+
+// As many adapters as may be are in the batch, and its own is not among them.
+bool Admission::adapter_waits(const Sequence& waiting) const {
+  const LoraAdapter* const wanted = waiting.request->fields().adapter.get();
+  if (options_.max_adapters == 0 || wanted == nullptr) return false;
+  std::set<const LoraAdapter*> in_batch;
+  for (const auto* list : {&sequences_.running, &sequences_.admitted})
+    for (const auto& s : *list)
+      if (const LoraAdapter* adapter = s->request->fields().adapter.get()) in_batch.insert(adapter);
+  return !in_batch.contains(wanted) && std::cmp_greater_equal(in_batch.size(), options_.max_adapters);
 }
 
 bool Admission::has_room(const Sequence& s) const {

@@ -28,6 +28,7 @@ class Admission {
   bool is_being_computed(const Sequence& waiting);
   bool is_being_read(Sequence& waiting);
   bool is_being_seen(Sequence& waiting);
+  bool adapter_waits(const Sequence& waiting) const;
   bool has_room(const Sequence& waiting) const;
   bool make_room(const Sequence& waiting, StepPlan& plan);
   bool begin(Sequence& waiting);

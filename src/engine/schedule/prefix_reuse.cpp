@@ -7,7 +7,7 @@ namespace espalier {
 
 void PrefixReuse::name_scope(Sequence& s) const {
   s.rope_length = options_.rope_lengths.of(s.known());
-  s.scope = options_.rope_lengths.scope(s.request->fields().scope, s.rope_length);
+  s.scope = options_.rope_lengths.scope(s.request->scope(), s.rope_length);
 }
 
 Match PrefixReuse::find(const Sequence& s) {
@@ -73,7 +73,7 @@ const char* PrefixReuse::why_it_ended(const Sequence& s, const Match& match) con
     const CacheKey key{scope, s.tokens, s.pictures.whole()};
     return memory_.tree().peek(key, {.length = s.match_limit()}).length;
   };
-  if (!all && !s.request->fields().scope.empty() && in_common() > match.length) return "salt";
+  if (!all && !s.request->scope().empty() && in_common() > match.length) return "salt";
   return name(match.end).data();
 }
 

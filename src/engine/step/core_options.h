@@ -21,6 +21,7 @@ class Tokenizer;
 // How a core schedules, what it keeps, and its limits.
 struct CoreOptions {
   int max_running = 64;
+  int max_adapters = 0;       // different ones in one batch; 0: any number
   int prefill_chunk = 512;    // prompt tokens of one step
   int longest_span = 0;       // tokens that a step may have beyond that, of a picture whose tokens are computed at once
   double target_itl = 0;      // seconds between tokens that prompt chunks should leave possible; 0 = no target

@@ -57,6 +57,7 @@ class EngineCore {
   Pins& pins() { return memory_.pins(); }
   Sequence::Clock::time_point now() const { return now_(); }
   EngineStatus status() const;
+  CacheOutline cache_outline(const CacheOutlineLimits& limits) const { return outline_of(memory_.tree(), limits); }
   const SlotAllocator& slots() const { return memory_.slots(); }
   Result<> check() const;
 

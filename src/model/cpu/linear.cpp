@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/matmul/low_rank.h"
+
 namespace espalier {
 
 std::size_t Linear::bytes() const {
@@ -42,8 +44,17 @@ RowFormat common_format(const ComputeWith& with, std::span<const Linear> layers)
   return same ? first : RowFormat::f32;
 }
 
+namespace {
+
+void show(const ComputeWith& with, const Linear& linear, const InputForms& x, int rows) {
+  if (with.observer != nullptr) with.observer->see(linear, x.as(RowFormat::f32).some(0, rows));
+}
+
+}  // namespace
+
 void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std::int64_t out_stride, int rows,
                    Options options) const {
+  show(with, *this, x, rows);
   std::int64_t at = 0;  // column of the part's first one
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(input_format(with, part, options.wide));
@@ -59,8 +70,29 @@ void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std
   }
 }
 
+std::int64_t Linear::apart_width() const {
+  std::int64_t width = 0;
+  for (const PackedMatrix& part : parts_) width += part.outputs();
+  return width;
+}
+
+void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const {
+  std::int64_t at = 0;
+  for (const PackedMatrix& part : parts_) {
+    RowBlock block = x.as(input_format(with, part, false));
+    block.rows = rows;
+    matmul(with.cpu, with.team, part, block, out + at, apart_width(), {.ordered_as = kernel_format(with, part, false)});
+    at += part.outputs();
+  }
+}
+
+void Linear::join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const {
+  join_gated(cpu, gate, paired(), apart, bias(), outputs_, out);
+}
+
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
                              int rows) const {
+  show(with, *this, x, rows);
   RowBlock block = x.as(format(with));
   block.rows = rows;
   matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
@@ -69,6 +101,7 @@ void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finis
 
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
                              const ConvertedRows& out, int rows) const {
+  show(with, *this, x, rows);
   RowBlock block = x.as(format(with));
   block.rows = rows;
   matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,

@@ -46,11 +46,22 @@ struct InputForms {
   RowBlock& as(RowFormat format) { return blocks[index_of(format)]; }
 };
 
+class Linear;
+
+// Sees what products multiply, before they do. Threads: the one that runs the stages; the team may be used.
+class ProductObserver {
+ public:
+  virtual ~ProductObserver() = default;
+  // rows: floats.
+  virtual void see(const Linear& linear, const RowBlock& rows) = 0;
+};
+
 // Which kernels compute, and how.
 struct ComputeWith {
   const CpuKernels& cpu;
   ComputeTeam& team;
   Activations mode;
+  ProductObserver* observer = nullptr;  // in exact mode
 };
 
 // In which form a product wants its rows: floats where the weights have an order of inputs, which then become the form
@@ -81,6 +92,12 @@ class Linear {
              Options options) const;
   // Whether one pass computes and joins gates and what they gate.
   bool paired() const { return gated_ && parts_.size() == 1; }
+  // Of a gated layer: gates and what they gate as sums that are not joined yet, without biases, in rows of apart_width()
+  // floats (in turns by panels where paired(), else one behind the other; join() may read up to 15 floats behind the last); and
+  // one such row joined as apply() does it, bit for bit.
+  std::int64_t apart_width() const;
+  void apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const;
+  void join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const;
   // Whether apply_converted() can: of one matrix.
   bool converts() const { return parts_.size() == 1; }
   // Gated, or behind an activation, into rows of the form that their reader wants: they never become floats in memory.

@@ -20,9 +20,10 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const Program& program, Loaded& loaded, int max_rows)
+  Lowering(const Program& program, Loaded& loaded, int max_rows, std::vector<Place> brought)
       : loaded_(loaded),
         program_(program),
+        brought_(std::move(brought)),
         conversions_(program_, loaded.with, loaded.matrices),
         out_{{}, BufferMemory(max_rows), {}} {}
 
@@ -73,9 +74,11 @@ class Lowering {
         last = std::max(last, last_of_stage(program_, i));
       });
     if (program_.output) spans[static_cast<std::size_t>(program_.output.buffer)].second = ops;
-    for (std::size_t b = 0; b < spans.size(); ++b)
-      buffers_.push_back(out_.memory.use(static_cast<std::size_t>(program_.buffers[b]) * sizeof(float), spans[b].first,
+    for (std::size_t b = 0; b < spans.size(); ++b) {
+      const int width = is_brought(b) ? 1 : program_.buffers[b];
+      buffers_.push_back(out_.memory.use(static_cast<std::size_t>(width) * sizeof(float), spans[b].first,
                                          behind_rows(std::max(spans[b].first, spans[b].second))));
+    }
     conversions_.place(out_.memory);
     const int of_logits = program_.output ? 1 : std::max(1, program_.vocabulary);
     logits_ = out_.memory.use(static_cast<std::size_t>(of_logits) * sizeof(float), 0, ops);
@@ -89,6 +92,8 @@ class Lowering {
             out_.memory.use(static_cast<std::size_t>(AttendStage::state_width(*o, program_)) * sizeof(float), i, i);
     }
   }
+
+  bool is_brought(std::size_t buffer) const { return buffer < brought_.size() && brought_[buffer].first != nullptr; }
 
   // Functions of rows that follow one another take one row after the other through all of them: what an early one reads
   // must stand until the last row is through. Gives the operation behind them, whose inputs are converted with them.
@@ -104,6 +109,7 @@ class Lowering {
     RowFormat up_format = RowFormat::f32, down_format = RowFormat::f32;
   };
   const Linear& matrix(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
+  NumberedLinear numbered(MatrixId id) const { return {matrix(id), id, *loaded_.scratch}; }
 
   // One pass gates where the kernels know the gate; else gates and values become floats.
   bool gates_in_product(const ExpertsOp& o) const {
@@ -133,6 +139,7 @@ class Lowering {
 
   Place place(const Rows& rows) const {
     const auto b = static_cast<std::size_t>(rows.buffer);
+    if (is_brought(b)) return {brought_[b].first + rows.first, brought_[b].stride};
     return {reinterpret_cast<float*>(out_.memory.at(buffers_[b])) + rows.first, program_.buffers[b]};
   }
   InputPlaces input(const Rows& rows) const {
@@ -196,7 +203,8 @@ class Lowering {
     std::optional<MatmulStage::Activated> activated;
     if (const auto converted = converted_output())
       activated = {std::get<ActivateOp>(program_.ops[static_cast<std::size_t>(op_) + 1]).how, *converted};
-    auto& stage = push(std::make_unique<MatmulStage>(matrix(o.matrix), input(o.in), place(o.out), options, activated));
+    auto& stage =
+        push(std::make_unique<MatmulStage>(numbered(o.matrix), input(o.in), place(o.out), options, activated));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), o.wide, kept_});
     announcers_.push_back(&stage.next);
@@ -204,7 +212,7 @@ class Lowering {
   void add(const GatedMatmulOp& o) {
     const Finish gate = o.activation == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
     auto& stage =
-        push(std::make_unique<GatedStage>(matrix(o.matrix), input(o.in), place(o.out), gate, converted_output()));
+        push(std::make_unique<GatedStage>(numbered(o.matrix), input(o.in), place(o.out), gate, converted_output()));
     stage.behind_keep = kept_;
     announced_.push_back({&matrix(o.matrix), false, kept_});
     announcers_.push_back(&stage.next);
@@ -280,7 +288,7 @@ class Lowering {
   void add(const GatherRowsOp& o) { push(std::make_unique<GatherStage>(o, place(o.in), place(o.out))); }
   void add(const AllRowsOp&) { push(std::make_unique<AllRowsStage>()); }
   void add(const HeadOp& o) {
-    out_.head = &push(std::make_unique<HeadStage>(matrix(o.matrix), input(o.in), out_.logits, o));
+    out_.head = &push(std::make_unique<HeadStage>(numbered(o.matrix), input(o.in), out_.logits, o));
     announced_.push_back({&matrix(o.matrix), false, true});
     announcers_.push_back(&out_.head->next);
   }
@@ -294,6 +302,7 @@ class Lowering {
 
   Loaded& loaded_;
   const Program& program_;
+  std::vector<Place> brought_;
   Conversions conversions_;
   Lowered out_;
   std::vector<int> buffers_;
@@ -308,8 +317,8 @@ class Lowering {
 
 }  // namespace
 
-Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows) {
-  return Lowering(program, loaded, max_rows).run();
+Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows, std::vector<Place> brought) {
+  return Lowering(program, loaded, max_rows, std::move(brought)).run();
 }
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 // Row operations that follow one another are one stage. What a product reads in another form than floats is converted
 // by the stage that wrote it last, while it lies in a near cache: attention and gated products write such a form
 // themselves where it is the only one that is read. Weights that are read next are announced.
+// Buffers that the caller brings (by number; those without memory are made here) outlive the stages.
 // Threads: one. Fails: for lack of memory.
 #pragma once
 
@@ -21,6 +22,7 @@ struct Loaded {
   std::vector<Linear> matrices;  // of the program's needs
   std::vector<const Tensor*> tables;
   std::vector<RopeTables> ropes;
+  std::shared_ptr<AdapterScratch> scratch = std::make_shared<AdapterScratch>();
 };
 
 // Stages in order, and the memory they use.
@@ -31,6 +33,6 @@ struct Lowered {
   HeadStage* head = nullptr;
 };
 
-Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows);
+Result<Lowered> lower(const Program& program, Loaded& loaded, int max_rows, std::vector<Place> brought = {});
 
 }  // namespace espalier

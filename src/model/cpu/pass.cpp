@@ -41,6 +41,22 @@ Pass::Pass(const Batch& batch, const KvView& kv, const ComputeWith& with)
   }
   rows_ = batch.rows();
   take_axes();
+  group_by_adapter();
+}
+
+void Pass::group_by_adapter() {
+  adapted_.clear();
+  adapter_of_row_.clear();
+  for (const BatchSequence& s : sequences_) {
+    if (s.adapter == nullptr) continue;
+    adapter_of_row_.resize(tokens_.size(), nullptr);
+    auto group = std::ranges::find(adapted_, s.adapter, &AdaptedRows::adapter);
+    if (group == adapted_.end()) group = adapted_.insert(adapted_.end(), AdaptedRows{s.adapter, {}});
+    for (int row = s.row_begin; row < s.row_begin + s.rows; ++row) {
+      group->rows.push_back(row);
+      adapter_of_row_[static_cast<std::size_t>(row)] = s.adapter;
+    }
+  }
 }
 
 void Pass::take_axes() {
@@ -173,6 +189,7 @@ void Pass::keep_wanted_rows() {
   rows_ = static_cast<int>(tokens_.size());
   kept_ = true;
   sequences_ = std::move(kept);
+  group_by_adapter();
   plans_.clear();
   index_plans_.clear();
   for (SelectedPositions* mask : masks_)

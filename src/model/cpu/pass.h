@@ -23,6 +23,12 @@ struct RowSlice {
   int rows() const { return end - begin; }
 };
 
+// Rows of a batch that have the same adapter, ascending.
+struct AdaptedRows {
+  const LoraAdapter* adapter;
+  std::vector<int> rows;
+};
+
 // What the rows of one batch are at some operation.
 class Pass {
  public:
@@ -53,6 +59,11 @@ class Pass {
   // Where a row stands on an axis; axes() says whether that may be another place than its position.
   bool has_axes() const { return !axes_.empty(); }
   const AxisPositions& axes(int row) const { return axes_[static_cast<std::size_t>(row)]; }
+  // Rows that have an adapter, by adapter in order of their first rows; empty: no row has one.
+  std::span<const AdaptedRows> adapted() const { return adapted_; }
+  const LoraAdapter* adapter(int row) const {  // null: none
+    return adapter_of_row_.empty() ? nullptr : adapter_of_row_[static_cast<std::size_t>(row)];
+  }
   // What the caller brings for a row; null: nothing.
   const float* given(int input, int row) const;
   const PictureRows& pictures() const { return *batch_.pictures; }
@@ -83,7 +94,9 @@ class Pass {
   std::vector<TokenId> tokens_;
   std::vector<std::int64_t> position_, rope_length_;
   std::vector<BatchSequence> sequences_;
-  std::vector<AxisPositions> axes_;  // empty: all rows stand at their positions
+  std::vector<AdaptedRows> adapted_;
+  std::vector<const LoraAdapter*> adapter_of_row_;  // empty: no row has one
+  std::vector<AxisPositions> axes_;                 // empty: all rows stand at their positions
   std::int64_t positions_end_ = 0;
   int rows_ = 0;
   bool kept_ = false, sliced_ = false;
@@ -95,6 +108,7 @@ class Pass {
     AttentionPlan plan;
   };
   void take_axes();
+  void group_by_adapter();
   std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around,
                                                      const Visibility& visible = {});
   std::vector<Planned> plans_, slice_plans_;          // of all rows; of the slice at hand

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "model/adapters/adapter.h"
 #include "model/cpu/picture_operations.h"
 #include "model/cpu/stages/route.h"
 #include "tensor/decode.h"
@@ -19,30 +20,51 @@ std::int64_t count(const RowParts& parts, VectorId id) {
   return id < 0 ? 0 : static_cast<std::int64_t>(parts.program.vectors[static_cast<std::size_t>(id)].size());
 }
 
+// What the row's adapter adds to columns [first, first + width) of a row of the table.
+const float* looked_up_factors(const CpuKernels& cpu, const AdaptedTable& by, std::int64_t at, std::int64_t first,
+                               std::int64_t width) {
+  thread_local std::vector<float> down, sums;
+  down.resize(static_cast<std::size_t>(by.rank));
+  sums.resize(static_cast<std::size_t>(first + width));
+  cpu.functions.scale(by.scale, by.down.data() + at * by.rank, down.data(), by.rank);
+  const RowBlock x{RowFormat::f32, down.data(), down.size() * sizeof(float), 1};
+  matmul_columns(cpu, by.up, x, {0, first + width, -1}, nullptr, sums.data(), first + width);
+  return sums.data() + first;
+}
+
 RowFunction make(const LookUpOp& o, const RowParts& parts) {
-  const Tensor* table = parts.tables[static_cast<std::size_t>(o.table)];
+  const Tensor* stored_table = parts.tables[static_cast<std::size_t>(o.table)];
   const Place out = parts.place(o.out);
   const std::int64_t width = o.out.width;
-  const auto block = static_cast<std::int64_t>(block_shape(table->dtype).elements);
-  const std::size_t skip =
-      static_cast<std::size_t>(o.first / block * static_cast<std::int64_t>(block_shape(table->dtype).bytes));
+  const auto skipped = [first = o.first](const Tensor& table) {
+    const auto block = static_cast<std::int64_t>(block_shape(table.dtype).elements);
+    return static_cast<std::size_t>(first / block * static_cast<std::int64_t>(block_shape(table.dtype).bytes));
+  };
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     std::int64_t at = o.by == LookUpOp::By::token  ? pass.token(row)
                       : o.by == LookUpOp::By::type ? pass.type(row)
                                                    : pass.position(row) + o.offset;
     if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
     float* to = out.row(row);
+    const LoraAdapter* adapter = pass.adapter(row);
+    const AdaptedTable* by = adapter != nullptr ? adapter->table(o.table) : nullptr;
+    const Tensor* table = by != nullptr && !by->whole.data.empty() ? &by->whole : stored_table;
     const std::int64_t last = table->rows() - 1;
     const std::int64_t outside = o.by == LookUpOp::By::position ? last : 0;
-    const auto stored = table->row(at <= last ? at : outside).subspan(skip);
+    at = at <= last ? at : outside;
+    const auto stored = table->row(at).subspan(skipped(*table));
     if (!o.add) {
       decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
+      if (by != nullptr && by->rank > 0)
+        cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
       if (o.scale != 1.0f) cpu.functions.scale(o.scale, to, to, width);
       return;
     }
     thread_local std::vector<float> decoded;
     decoded.resize(static_cast<std::size_t>(width));
     decode_row(table->dtype, stored, decoded);
+    if (by != nullptr && by->rank > 0)
+      cpu.functions.add(decoded.data(), looked_up_factors(cpu, *by, at, o.first, width), decoded.data(), width);
     cpu.functions.add_scaled(o.scale, decoded.data(), to, width);
   };
 }

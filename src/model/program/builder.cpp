@@ -32,11 +32,8 @@ bool stores(const Op& op) {
          std::holds_alternative<FadingSumOp>(op);
 }
 
-Builder::Builder(const ModelSpec& spec, const Weights* weights)
-    : spec_(spec),
-      names_(&spec.names),
-      weights_(weights),
-      naming_(weights != nullptr ? weights->naming() : Naming::hf) {
+Builder::Builder(const ModelSpec& spec, const Weights* weights, Naming naming)
+    : spec_(spec), names_(&spec.names), weights_(weights), naming_(weights != nullptr ? weights->naming() : naming) {
   program_.vocabulary = spec.vocabulary;
   program_.both_ways = layers_share_fields_ = spec.both_ways;
   program_.hidden = spec.hidden;
@@ -44,8 +41,8 @@ Builder::Builder(const ModelSpec& spec, const Weights* weights)
   field_of_layer_.assign(spec.layers.size() + 1, -1);
 }
 
-Result<Program> Builder::build(const ModelSpec& spec, const Weights* weights) {
-  Builder builder(spec, weights);
+Result<Program> Builder::build(const ModelSpec& spec, const Weights* weights, Naming naming) {
+  Builder builder(spec, weights, naming);
   builder.emit_all();
   return builder.finish();
 }

@@ -42,10 +42,11 @@ class NamedRows {
 class Builder {
  public:
   // `weights` may be null; it is read for names, shapes and vectors, and must outlive the call of finish().
-  Builder(const ModelSpec& spec, const Weights* weights);
+  // naming: of the names, where there are no weights.
+  Builder(const ModelSpec& spec, const Weights* weights, Naming naming = Naming::hf);
 
   // The whole model. Fails: bad_file naming the tensor that is missing or has another shape than is needed.
-  static Result<Program> build(const ModelSpec& spec, const Weights* weights);
+  static Result<Program> build(const ModelSpec& spec, const Weights* weights, Naming naming = Naming::hf);
 
   // A tower with its projector. Its layers share what they keep: each is through before the next one stores.
   static Result<Program> build(const TowerSpec& spec, const Weights* weights);

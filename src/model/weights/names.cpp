@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/weights/roles.h"
+
 namespace espalier {
 namespace {
 
@@ -81,6 +83,14 @@ std::string Names::of(Naming naming, std::string_view role, int layer, int part,
     if (first.empty()) first = std::move(whole);
   }
   return first;
+}
+
+std::vector<std::string_view> hf_roles(const Names& names) {
+  std::vector<std::string_view> all;
+  for (const Names::Entry& entry : names.hf) all.push_back(entry.role);
+  for (const auto& [role, name] : kHfNames)
+    if (std::ranges::find(all, role) == all.end()) all.push_back(role);
+  return all;
 }
 
 }  // namespace espalier

@@ -183,6 +183,13 @@ std::shared_ptr<KeyAccount> KeyRing::account(const net::HttpRequest& http) const
   return nullptr;
 }
 
+bool KeyRing::may_read_all(const net::Headers& headers) const {
+  const Caller who = caller(headers, true);
+  if (has_admin_) return who == Caller::admin;
+  const std::scoped_lock lock(mutex_);
+  return digests_.empty() || (digests_.size() == 1 && who == Caller::user);
+}
+
 std::string KeyRing::tenant(const net::HttpRequest& http) {
   return http.own_work ? http.own_work->tenant : tenant(http.headers);
 }

@@ -41,6 +41,9 @@ class KeyRing {
   // By "Authorization: Bearer KEY" or "x-api-key: KEY"; by "Basic" too, the key as password, when `basic` is set (for
   // the page and what it calls, where a browser asks for the key).
   Caller caller(const net::Headers& headers, bool basic = false) const;
+  // Whether whoever sent this may see what others have asked: with the admin key; where there is none, with the only key
+  // that there is, or where no key is asked for. (Several keys are several tenants.)
+  bool may_read_all(const net::Headers& headers) const;
   // A short name of the presented key for separating tenants; "" without a key. Tells nothing about the key.
   static std::string tenant(const net::Headers& headers);
   static std::string tenant(const net::HttpRequest& http);  // also of what the server does by itself

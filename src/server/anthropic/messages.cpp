@@ -19,7 +19,7 @@ Result<MessagesBody> read_body(Call& call, const char* route, bool counts) {
   const ServerOptions& options = call.service.options;
   ESP_TRY(MessagesBody body, parse_messages(call.body, options, chat_defaults(call.model->info(), options), counts));
   ESP_CHECK(call.service.unknown_fields.note(unknown_messages_fields(call.body), route));
-  ESP_CHECK(call.model->check_name(body.model));
+  ESP_CHECK(call.check_model_name(body.model));
   return body;
 }
 
@@ -44,7 +44,7 @@ Result<MarkedPrefix> marked_prefix(const Call& call, const CacheMark& mark, std:
 // So many tokens of the prompt, and the pictures among them; none is cut.
 PinWish wish_for(const Request& request, std::size_t tokens) {
   PinWish wish;
-  wish.scope = request.fields().scope;
+  wish.scope = request.scope();
   for (const PictureInput& picture : request.fields().pictures) {
     const auto begin = static_cast<std::size_t>(picture.spans.front().first);
     const auto end = static_cast<std::size_t>(picture.spans.back().first + picture.spans.back().count);
@@ -126,7 +126,7 @@ Result<Generation> messages(Call& call) {
     reply.marked_long = marked.back().seconds == kLongMark;
   }
   reply.id = "msg_" + call.http.id;
-  reply.model = call.model->name();
+  reply.model = call.model_name();
   reply.stream = body.stream;
   reply.prompt_tokens = static_cast<int>(request.prompt().size());
   reply.reading = std::move(reading.options);

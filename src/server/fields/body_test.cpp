@@ -651,7 +651,7 @@ TEST(GenerateBody, ExactlyOnePromptOfTheRightKind) {
   for (const char* bad :
        {R"({})", R"({"text":"a","input_ids":[1]})", R"({"text":[1,2]})", R"({"input_ids":"a"})",
         R"({"input_ids":["a"]})", R"({"text":["a",5]})", R"({"text":"a","input_embeds":[[1.0]]})",
-        R"({"text":"a","image_data":5})", R"({"text":["a","b"],"image_data":["x"]})", R"({"text":"a","lora_path":"x"})",
+        R"({"text":"a","image_data":5})", R"({"text":["a","b"],"image_data":["x"]})", R"({"text":"a","lora_path":5})",
         R"({"text":"a","audio_data":"x"})", R"({"text":"a","sampling_params":[]})", R"({"text":"a","stream":"yes"})"}) {
     EXPECT_FALSE(native(bad).ok()) << bad;
   }

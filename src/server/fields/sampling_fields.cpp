@@ -126,11 +126,9 @@ constexpr SamplingRow kOpenAiSampling[] = {
     {"seed", &read_seed, "random", "the same seed gives the same tokens, whatever else runs"},
 };
 
-constexpr std::string_view kAdapter = "is not supported: LoRA adapters come with a later version";
 constexpr std::string_view kSounds = "is not supported: this version reads texts and pictures";
 
 constexpr RefusedField kRefused[] = {
-    {"lora_path", kAdapter},
     {"audio_data", kSounds},
     {"use_beam_search", "is not supported: beam search is not part of this server"},
     {"custom_logit_processor", "is not supported: no code out of a request is ever run"},

@@ -52,7 +52,7 @@ Result<Request> request_for(const Call& call, LlamaCppBody& body, MediaPrompt pr
 
 LlamaCppReplyOptions llamacpp_reply(const Call& call, const LlamaCppBody& body) {
   LlamaCppReplyOptions options;
-  options.model = call.model->name();
+  options.model = call.model_name();
   options.stream = body.stream;
   options.probabilities = body.probabilities > 0;
   options.tokens = body.return_tokens;
@@ -70,7 +70,7 @@ LlamaCppReplyOptions llamacpp_reply(const Call& call, const LlamaCppBody& body) 
 Result<Generation> generation_of(Call& call, LlamaCppBody body, const char* route) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_llamacpp_fields(call.body), route));
   forget_schemas(call);
-  ESP_CHECK(call.model->check_name(body.model));
+  ESP_CHECK(call.check_model_name(body.model));
   ESP_CHECK(apply_bias(body.sampling, body.biases, call.model->tokenizer(), "logit_bias"));
   ESP_TRY(auto prompts, encode_prompts(call, body));
   Generation generation;

@@ -44,10 +44,9 @@ Result<> read_post_sampling(B&, const Json& value, std::string_view place) {
                      std::string(place), "unsupported_parameter");
 }
 
-Result<> read_adapters(B&, const Json& value, std::string_view place) {
-  if (!asks_for_something(value)) return success();
-  return bad_request(fmt::format("{} is not supported: LoRA adapters come with a later version", place),
-                     std::string(place), "unsupported_parameter");
+// Read before, to have the adapter in memory (adapters/named_adapters.h).
+Result<> read_adapters(B&, const Json&, std::string_view) {
+  return success();
 }
 
 Result<> read_older_pictures(B&, const Json& value, std::string_view place) {
@@ -74,7 +73,8 @@ constexpr FieldRow<B> kLlamaCppRows[] = {
     {"logit_bias", &read_biases, "none", "[[token or text, number or false], ...] or an object; -100..100"},
     {"samplers", &read_samplers, "all", "those that are left out do nothing; their order has no effect"},
     {"post_sampling_probs", &read_post_sampling, "false", "only false"},
-    {"lora", &read_adapters, "none", "not supported"},
+    {"lora", &read_adapters, "none",
+     "[{\"id\": N, \"scale\": 1}]: the adapter of that id of /lora-adapters; one at most"},
     {"cache_salt", &read_short<B, &B::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"priority", &B::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},

@@ -59,8 +59,26 @@ Result<net::HttpResponse> slots(Service&, const ServedModel& model, const net::H
   return net::HttpResponse::json(200, std::move(out));
 }
 
-Result<net::HttpResponse> no_adapters(Service&, const ServedModel&, const net::HttpRequest&) {
-  return net::HttpResponse::json(200, "[]");
+// A request names its adapter (`lora`), so that none applies to all: each has a scale of 0.
+Result<net::HttpResponse> adapters(Service& service, const net::HttpRequest&) {
+  std::string out;
+  JsonWriter json(out);
+  json.open('[');
+  int id = 0;
+  for (const AdapterEntry& adapter : service.adapters.list())
+    json.open('{')
+        .field("id", id++)
+        .field("path", adapter.path)
+        .field("scale", 0.0)
+        .field("name", adapter.name)
+        .close('}');
+  json.close(']');
+  return net::HttpResponse::json(200, std::move(out));
+}
+
+Result<net::HttpResponse> refuse_scales(Call&) {
+  return bad_request("no adapter applies to all requests here: a request names its own, in lora or in model", "scale",
+                     "unsupported_parameter");
 }
 
 Result<net::HttpResponse> refuse_props(Call&) {
@@ -84,7 +102,8 @@ Result<> add_props_routes(net::Router& router, Service& service) {
   ESP_CHECK(router.add(Method::post, "/props", answering_any(service, dialect, refuse_props)));
   ESP_CHECK(router.add(Method::get, "/slots", informing(service, dialect, slots)));
   ESP_CHECK(router.add(Method::post, "/slots/{id}", answering_any(service, dialect, refuse_slot)));
-  return router.add(Method::get, "/lora-adapters", informing(service, dialect, no_adapters));
+  ESP_CHECK(router.add(Method::get, "/lora-adapters", telling(service, dialect, adapters)));
+  return router.add(Method::post, "/lora-adapters", answering_any(service, dialect, refuse_scales));
 }
 
 }  // namespace espalier::server

@@ -75,14 +75,13 @@ Result<Budget::Charge> charge_for(const MediaWork& work, std::int64_t bytes) {
 Result<> check_room(const MediaWork& work, const pictures::Placeholders& places, std::string_view what) {
   const std::int64_t tokens = places.image_tokens();
   if (tokens <= work.most_tokens) return success();
-  return bad_request(fmt::format("the {} takes {} tokens, but the context leaves room for {} at most", what, tokens,
-                                 work.most_tokens),
-                     {}, "context_length_exceeded");
+  return bad_request(
+      fmt::format("the {} takes {} tokens, but the context leaves room for {} at most", what, tokens, work.most_tokens),
+      {}, "context_length_exceeded");
 }
 
 Result<PreparedMedium> prepare_picture(const MediaWork& work, const std::string& file) {
-  ESP_TRY(const pictures::Picture picture,
-          pictures::decode_picture(bytes_of(file), decode_limits(work, kPictureTime)));
+  ESP_TRY(const pictures::Picture picture, pictures::decode_picture(bytes_of(file), decode_limits(work, kPictureTime)));
   PreparedMedium made;
   ESP_TRY(made.block, work.reader.processor().process(picture));
   made.places = work.reader.processor().placeholders(made.block);
@@ -290,8 +289,12 @@ Result<std::string> uploaded_file(const Call& call, const MediaSource& source) {
 }
 
 MediaWork work_of(const Call& call) {
-  return {*call.model->media, call.service.media, call.service.media_memory, call.fetched.get(),
-          [&call](const MediaSource& source) { return uploaded_file(call, source); }, call.unwanted};
+  return {*call.model->media,
+          call.service.media,
+          call.service.media_memory,
+          call.fetched.get(),
+          [&call](const MediaSource& source) { return uploaded_file(call, source); },
+          call.unwanted};
 }
 
 }  // namespace

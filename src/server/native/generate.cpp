@@ -189,7 +189,7 @@ Result<Generation> generate(Call& call) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
   forget_schemas(call);
   ESP_TRY(const auto name, find_string(call.body, "model"));
-  ESP_CHECK(call.model->check_name(name.value_or("")));
+  ESP_CHECK(call.check_model_name(name.value_or("")));
 
   if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 

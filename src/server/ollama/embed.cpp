@@ -13,7 +13,7 @@ using OllamaTime = std::chrono::steady_clock::time_point;
 Result<PooledBody> read_embed_body(const Call& call) {
   PooledBody body;
   ESP_TRY(const std::string model, read_ollama_model(call.body));
-  ESP_CHECK(call.model->check_name(model));
+  ESP_CHECK(call.check_model_name(model));
   ESP_TRY(const auto cuts, find_boolean(call.body, "truncate"));
   ESP_TRY(const auto dimensions, find_integer(call.body, "dimensions", {1, 1 << 18}));
   if (cuts.value_or(true)) body.longest = -1;
@@ -42,7 +42,7 @@ Result<> ollama_embed(Call& call, net::HttpRequest& http, net::Responder& respon
     ESP_TRY(work.texts, pooled_texts(call, body, std::move(list.texts)));
   }
   ESP_TRY(const std::string asked, read_ollama_model(call.body));
-  work.write = [body, info = *info, width, name = asked.empty() ? call.model->name() : asked,
+  work.write = [body, info = *info, width, name = asked.empty() ? call.model_name() : asked,
                 since = call.arrived](std::vector<PooledText>& texts) {
     std::string out;
     JsonWriter json(out);

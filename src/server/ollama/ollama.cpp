@@ -90,7 +90,8 @@ Result<ChatReading> begin_prompt(const Call& call, OllamaBody& body, RequestFiel
 Result<> keep_model(const Call& call, const OllamaBody& body) {
   if (!body.keep_alive) return success();
   ModelSet& models = call.service.models;
-  ESP_TRY(const int place, models.place_of(body.model));
+  ESP_TRY(const auto target, NamedAdapters::target(call.service.adapters, call.service.models, body.model, call.body));
+  const int place = target.place;
   if (*body.keep_alive == 0 && body.prompt == OllamaBody::Prompt::nothing) {
     if (models.list()[static_cast<std::size_t>(place)].may_leave) ESP_CHECK(models.unload(place));
     return success();
@@ -101,9 +102,9 @@ Result<> keep_model(const Call& call, const OllamaBody& body) {
 
 Result<> answer_ollama(Call& call, OllamaBody body, bool chat, net::HttpRequest& http, net::Responder& responder) {
   ESP_CHECK(call.service.unknown_fields.note(unknown_ollama_fields(call.body), chat ? "/api/chat" : "/api/generate"));
-  ESP_CHECK(call.model->check_name(body.model));
+  ESP_CHECK(call.check_model_name(body.model));
   ESP_CHECK(check_template(*call.model, body.chat_template));
-  const std::string name = body.model.empty() ? call.model->name() : body.model;
+  const std::string name = body.model.empty() ? call.model_name() : body.model;
   if (body.thinks && call.model->thinking_format == nullptr)
     return bad_request(fmt::format("\"{}\" does not support thinking", name), "think", "unsupported_parameter");
   ESP_CHECK(keep_model(call, body));

@@ -156,7 +156,11 @@ Result<net::HttpResponse> show(Call& call) {
   write_details(json, model.info());
   write_model_info(json, model);
   if (model.media != nullptr)  // by this clients tell models that see
-    json.key("projector_info").open('{').field("general.architecture", "clip").field("clip.has_vision_encoder", true).close('}');
+    json.key("projector_info")
+        .open('{')
+        .field("general.architecture", "clip")
+        .field("clip.has_vision_encoder", true)
+        .close('}');
   write_capabilities(json, model, chat_template);
   json.field("modified_at", modified_at(model.info().path)).close('}');
   return net::HttpResponse::json(200, std::move(out));

@@ -27,6 +27,16 @@ Result<> read_stream_options(F& out, const Json& value, std::string_view place) 
   return success();
 }
 
+Result<> read_lora_paths(F& out, const Json& value, std::string_view place) {
+  const Json one = value.is_array() ? Json() : Json::array({value});
+  for (const Json& name : value.is_array() ? value : one) {
+    out.lora_paths.emplace_back();
+    if (name.is_null()) continue;
+    ESP_TRY(out.lora_paths.back(), as_short_string(name, place, kMostSaltBytes));
+  }
+  return success();
+}
+
 // "disabled" is what we always do: a prompt is never shortened.
 Result<> read_truncation(F&, const Json& value, std::string_view place) {
   if (value == "disabled") return success();
@@ -77,6 +87,7 @@ constexpr FieldRow<F> kRows[] = {
     {"cache_salt", &read_short<F, &F::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<F, &F::extra_key, kMostSaltBytes>, "none", "the same, SGLang's name; both count"},
+    {"lora_path", &read_lora_paths, "none", "a loaded adapter's name, or a list with one or null for each prompt"},
     {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
     {"user", &read_short<F, &F::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &F::background, "false", "runs only when nothing else waits, and gives way to what comes"},
@@ -134,6 +145,11 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
 RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
                             std::size_t count) {
   RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count));
+  if (!common.lora_paths.empty()) {
+    const std::size_t own = common.lora_paths.size() == 1 ? 0 : std::min(i, common.lora_paths.size() - 1);
+    if (auto adapter = call.adapters.get(common.lora_paths[own]); adapter.ok())
+      fields.adapter = std::move(adapter).value();
+  }
   fields.sampling = sampling;
   if (common.best_of > sampling.n) {  // chosen by their log-probabilities
     fields.sampling.n = common.best_of;
@@ -144,6 +160,10 @@ RequestFields common_fields(const Call& call, const OpenAiFields& common, const 
 
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count) {
+  if (common.lora_paths.size() > 1 && common.lora_paths.size() != count)
+    return bad_request(fmt::format("lora_path has {} entries for {} prompts; send one for all, or one per prompt",
+                                   common.lora_paths.size(), count),
+                       "lora_path");
   RequestFields fields = common_fields(call, common, sampling, i, count);
   ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;
@@ -157,7 +177,7 @@ Result<std::vector<TokenId>> predicted_tokens(const ServedModel& model, const Op
 OpenAiReplyOptions common_reply(const Call& call, const OpenAiFields& common, const std::string& id_prefix, int n) {
   OpenAiReplyOptions options;
   options.id = id_prefix + (common.rid.empty() ? call.http.id : common.rid);
-  options.model = call.model->name();
+  options.model = call.model_name();
   options.fingerprint = call.model->fingerprint;
   options.weight_version = call.service.options.weight_version;
   options.created = static_cast<std::int64_t>(std::time(nullptr));

@@ -194,7 +194,7 @@ Result<Generation> chat(Call& call) {
     ESP_TRY(to_store, chat_to_store(call.body, call.service.keys->owner(call.http)));
   }
   forget_schemas(call);
-  ESP_CHECK(call.model->check_name(body.common.model));
+  ESP_CHECK(call.check_model_name(body.common.model));
 
   RequestFields fields = common_fields(call, body.common, body.sampling, 0, 1);
   ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, body.common.constraint, fields));

@@ -202,7 +202,7 @@ Result<Generation> complete(Call& call) {
   ESP_TRY(CompletionBody body, parse_completion(call.body, call.service.options));
   ESP_CHECK(call.service.unknown_fields.note(unknown_completion_fields(call.body), "/v1/completions"));
   forget_schemas(call);
-  ESP_CHECK(call.model->check_name(body.common.model));
+  ESP_CHECK(call.check_model_name(body.common.model));
 
   Generation generation;
   generation.dialect = Dialect::openai_completions;

@@ -76,7 +76,7 @@ Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responde
   ESP_TRY(const PooledBody body, read_body_of_texts(call));
   ESP_TRY(const int width, body.width(*info));
   ESP_TRY(auto texts, texts_of(call, body, PairsIn::none));
-  PooledListReply reply{.model = call.model->name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
+  PooledListReply reply{.model = call.model_name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
   reply.fill = vectors_into("embedding", body, *info, width);
   begin_pooled(call, http, responder, list_work(std::move(texts), std::move(reply)));
   return success();
@@ -88,7 +88,7 @@ Result<> pooling(Call& call, net::HttpRequest& http, net::Responder& responder) 
   ESP_CHECK(read_task(call, body));
   ESP_TRY(const int width, body.width(*info));
   ESP_TRY(auto texts, texts_of(call, body, PairsIn::lists));
-  PooledListReply reply{.model = call.model->name(),
+  PooledListReply reply{.model = call.model_name(),
                         .id = "pool-" + request_id(call.http, body.rid, 0, 1),
                         .element = "pooling",
                         .empty_field = "data"};
@@ -101,7 +101,7 @@ Result<> classify(Call& call, net::HttpRequest& http, net::Responder& responder)
   ESP_TRY(const PooledInfo* info, need_scores(call));
   ESP_TRY(const PooledBody body, read_body_of_texts(call));
   ESP_TRY(auto texts, texts_of(call, body, PairsIn::lists));
-  PooledListReply reply{.model = call.model->name(),
+  PooledListReply reply{.model = call.model_name(),
                         .id = "classify-" + request_id(call.http, body.rid, 0, 1),
                         .element = "classification",
                         .empty_field = "label"};

@@ -89,7 +89,7 @@ Result<> rerank(Call& call, net::HttpRequest& http, net::Responder& responder) {
           read_pooled_body(call, {"query", "documents", "texts", "top_n", "top_k", "return_documents", "return_text",
                                   "rank_fields", "max_chunks_per_doc"}));
   RerankReply reply{
-      .model = call.model->name(), .id = "rerank-" + request_id(call.http, body.rid, 0, 1), .documents = {}};
+      .model = call.model_name(), .id = "rerank-" + request_id(call.http, body.rid, 0, 1), .documents = {}};
   reply.is_tei = find_field(call.body, "texts") != nullptr;
   reply.is_cohere2 = call.http.route.find("/v2/") != std::string::npos;
   const char* const name = reply.is_tei ? "texts" : "documents";

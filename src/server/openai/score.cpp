@@ -15,8 +15,8 @@ namespace espalier::server {
 namespace {
 
 // A text, or a list of them; the first of the names that is there.
-Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list<const char*> names,
-                                           ScoredTexts& asked, bool is_query) {
+Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list<const char*> names, ScoredTexts& asked,
+                                         bool is_query) {
   for (const char* const name : names) {
     const Json* value = find_field(call.body, name);
     if (value == nullptr) continue;
@@ -43,7 +43,7 @@ Result<> score_pairs(Call& call, net::HttpRequest& http, net::Responder& respond
   ESP_TRY(asked.documents, read_side(call, {"text_2", "documents", "items", "data_2"}, asked, false));
   ESP_TRY(Scoring scoring, score_texts(call, body, asked));
   PooledWork work{.texts = std::move(scoring.texts)};
-  work.write = [scores = std::move(scoring.scores), model = call.model->name(),
+  work.write = [scores = std::move(scoring.scores), model = call.model_name(),
                 id = "score-" + request_id(call.http, body.rid, 0, 1)](std::vector<PooledText>& texts) {
     std::string out;
     JsonWriter json(out);
@@ -154,7 +154,7 @@ std::vector<double> label_scores(const std::vector<TokenLogprob>& ids, bool soft
 
 Result<> score_labels(Call& call, net::HttpRequest& http, net::Responder& responder) {
   if (call.model->limits().pools)
-    return bad_request("label_token_ids ask for the next token, but the model " + call.model->name() +
+    return bad_request("label_token_ids ask for the next token, but the model " + call.model_name() +
                            " generates no text; text_1 and text_2 are scored by it",
                        "label_token_ids", "unsupported_parameter");
   ESP_TRY(const PooledBody body,
@@ -176,7 +176,7 @@ Result<> score_labels(Call& call, net::HttpRequest& http, net::Responder& respon
     text.tokens = static_cast<int>(request.prompt().size());
     text.request = std::move(request);
   }
-  work.write = [softmax = asked.softmax, model = call.model->name()](std::vector<PooledText>& texts) {
+  work.write = [softmax = asked.softmax, model = call.model_name()](std::vector<PooledText>& texts) {
     std::string out;
     JsonWriter json(out);
     json.open('{').field("object", "scoring").field("model", model).key("scores").open('[');

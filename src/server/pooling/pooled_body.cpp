@@ -68,7 +68,7 @@ std::span<const FieldRow<PooledBody>> pooled_rows() {
 Result<PooledBody> read_pooled_body(const Call& call, std::initializer_list<std::string_view> own) {
   PooledBody body;
   ESP_CHECK(read_fields<PooledBody>(call.body, pooled_rows(), body));
-  ESP_CHECK(call.model->check_name(body.model));
+  ESP_CHECK(call.check_model_name(body.model));
   const auto unknown = KnownNames().with(pooled_rows()).with(own).unknown_in(call.body);
   ESP_CHECK(call.service.unknown_fields.note(unknown, std::string(call.http.route)));
   return body;

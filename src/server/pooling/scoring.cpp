@@ -187,8 +187,8 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
   const std::size_t queries = asked.queries.size();
   std::vector<TextInput> first, second;
   for (std::size_t i = 0; i < queries; ++i)
-    first.push_back(shown_input(
-        asked.queries[i], queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i)));
+    first.push_back(
+        shown_input(asked.queries[i], queries == 1 ? asked.query_place : fmt::format("{}[{}]", asked.query_place, i)));
   for (std::size_t i = 0; i < asked.documents.size(); ++i)
     second.push_back(shown_input(asked.documents[i], document_place(asked, i)));
   const bool names_prompt = !body.prompt.empty() || !body.prompt_name.empty();

@@ -42,8 +42,7 @@ TextInput read_pair(const Json& value, std::string place) {
 // A part of a message at a place of its own.
 Result<> add_media(const Json& part, const std::string& place, ShownText& shown) {
   ESP_TRY(const auto media, read_media_part(part, place));
-  if (!media)
-    return bad_request(fmt::format("{} must be a part of type text, image_url or video_url", place), place);
+  if (!media) return bad_request(fmt::format("{} must be a part of type text, image_url or video_url", place), place);
   shown.media.push_back(part);
   shown.media.back()["field"] = place;
   return success();
@@ -212,8 +211,7 @@ Result<RequestFields> text_fields(const Call& call, const PooledBody& body, cons
     if (!made.ok()) return at_place(std::move(made).error(), input.place);
     return made;
   }
-  if (!input.media.empty())
-    return media_fields(call, body, prompt_in(input), input.media, input.place, std::move(id));
+  if (!input.media.empty()) return media_fields(call, body, prompt_in(input), input.media, input.place, std::move(id));
   ESP_TRY(EncodedText text, encoded_text(call, body, input));
   ESP_CHECK(cut_to(body, call.model->limits(), text));
   RequestFields fields = treatment(call, body, std::move(id));

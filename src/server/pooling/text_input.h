@@ -32,7 +32,7 @@ struct TextChat {
 // An object of a body: what it shows and what it says.
 //   {"text", "image", "video"}, or {"content": [...]} with parts of messages
 struct ShownText {
-  std::string text;           // "": none
+  std::string text;            // "": none
   Json media = Json::array();  // parts of a message; their errors name the object's field
 };
 
@@ -52,8 +52,9 @@ Json parts_of(const ShownText& shown);
 // A text alone is a text.
 TextInput shown_input(ShownText shown, std::string place);
 
-// A string, a list of ids, an object, or a list of these; `is_list`: there was a list of texts.
 inline constexpr std::size_t kMostTexts = 100'000;  // of a body
+
+// A string, a list of ids, an object, or a list of these; `is_list`: there was a list of texts.
 struct TextList {
   std::vector<TextInput> texts;
   bool is_list = false;

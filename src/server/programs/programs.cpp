@@ -30,7 +30,7 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
     return made;
   }());
   ProgramBody& body = program.body;
-  ESP_CHECK(call.model->check_name(body.model));
+  ESP_CHECK(call.check_model_name(body.model));
   ESP_TRY(const auto host, service.programs.open(call.model));
   ESP_TRY(const ProgramCost cost, check_program(body, *host.format, call.model->limits(), service.options));
   if (cost.nodes > kQuickNodes && !call.may_be_slow) return call.run_again_slowly();

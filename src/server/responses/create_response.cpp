@@ -61,7 +61,7 @@ Result<ResponseTurn> read_response_turn(Call& call, bool counts) {
   ResponseTurn turn;
   ESP_TRY(turn.body, parse_response(call.body, options, chat_defaults(call.model->info(), options), counts));
   ESP_CHECK(call.service.unknown_fields.note(unknown_response_fields(call.body), kResponsesRoute));
-  ESP_CHECK(call.model->check_name(turn.body.model));
+  ESP_CHECK(call.check_model_name(turn.body.model));
   turn.owner = call.service.keys->owner(call.http);
   ESP_TRY(History history, said_before(call, turn));
   turn.known->pieces = known_pieces(history.kept, *call.model);
@@ -92,7 +92,7 @@ struct NewResponse {
 Json first_response(const Call& call, const ResponseTurn& turn, const std::string& id, std::int64_t created) {
   Json response = {{"id", id}, {"object", "response"}, {"created_at", created}, {"status", "in_progress"}};
   for (const char* name : {"completed_at", "error", "incomplete_details"}) response[name] = nullptr;
-  response["model"] = call.model->name();
+  response["model"] = call.model_name();
   response["output"] = Json::array();
   for (const auto& [name, value] : turn.body.echo.get_ref<const Json::object_t&>()) response[name] = value;
   response["usage"] = nullptr;
@@ -271,6 +271,11 @@ Result<> run_again(Service& service, const StoredResponse& unfinished, std::shar
   http.own_work = net::OwnWork{unfinished.owner};
   http.received_at = std::chrono::steady_clock::now();
   Call call{service, http, std::move(model), std::move(body), true};
+  const Json* name = find_field(call.body, "model");
+  const std::string named = name != nullptr && name->is_string() ? name->get<std::string>() : "";
+  ESP_TRY(const auto target, NamedAdapters::target(service.adapters, service.models, named, call.body));
+  ESP_TRY(call.adapters, NamedAdapters::of(service.adapters, target, named, call.body));
+  ESP_CHECK(call.adapters.load(service.adapters, *call.model));
   const std::int64_t created = integer_or_zero(unfinished.body, "created_at");
   ESP_TRY(NewResponse made, new_response(call, unfinished.id, unfinished.request, created));
   run_detached(call, made);
@@ -290,8 +295,9 @@ void fail_resumed(Service& service, StoredResponse unfinished, const Error& why)
 Result<> resume_response(Service& service, const std::shared_ptr<StoredResponse>& unfinished) {
   ESP_TRY(const Json body, parse_json(unfinished->request, request_limits()));
   const Json* name = find_field(body, "model");
-  ESP_TRY(const int place,
-          service.models.place_of(name != nullptr && name->is_string() ? name->get<std::string>() : ""));
+  const std::string named = name != nullptr && name->is_string() ? name->get<std::string>() : "";
+  ESP_TRY(const auto target, NamedAdapters::target(service.adapters, service.models, named, body));
+  const int place = target.place;
   const auto then = [&service, unfinished, body](const ModelWait::Outcome& outcome) {
     const Result<> resumed = outcome.ok() ? run_again(service, *unfinished, *outcome, body) : Result<>(outcome.error());
     const bool left = !resumed && resumed.error().code == "draining";  // to the next start

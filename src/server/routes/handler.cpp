@@ -85,12 +85,12 @@ Result<Read> read_body(Service& service, Job& job, Dialect dialect, BodyUse body
 
 // By the body's `model` (`name`, as older clients of Ollama write it), or the query's; one that is no text is refused by
 // the route itself.
-Result<int> place_of_model(const Service& service, Dialect dialect, const net::HttpRequest& http, const Json& body) {
+std::string named_model(Dialect dialect, const net::HttpRequest& http, const Json& body) {
   const Json* name = body.is_object() ? find_field(body, "model") : nullptr;
   if (name == nullptr && dialect == Dialect::ollama && body.is_object()) name = find_field(body, "name");
-  if (name != nullptr && name->is_string()) return service.models.place_of(name->get_ref<const std::string&>());
+  if (name != nullptr && name->is_string()) return name->get<std::string>();
   const std::string* asked = http.query_value("model");
-  return service.models.place_of(asked != nullptr ? *asked : std::string());
+  return asked != nullptr ? *asked : std::string();
 }
 
 // Runs `work()`, which answers or returns an Error that is answered here.
@@ -146,8 +146,24 @@ Result<> again_with_files(Service& service, Dialect dialect, const Use& use, con
   return taken ? success() : Result<>(too_many());
 }
 
+// The same call once its adapters are read.
+template <class Use>
+Result<> with_adapters(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
+  call.may_be_slow = true;
+  auto kept = std::make_shared<Call>(std::move(call));
+  const bool taken = service.slow.submit([&service, dialect, use, job, kept](const CancelFlag&) {
+    answered(service, *job, dialect, [&]() -> Result<> {
+      ESP_CHECK(kept->adapters.load(service.adapters, *kept->model));
+      return used(service, dialect, use, job, std::move(*kept));
+    });
+  });
+  return taken ? success() : Result<>(too_many());
+}
+
 template <class Use>
 Result<> used(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
+  if (call.model != nullptr && !call.adapters.take_loaded(service.adapters, *call.model))
+    return with_adapters(service, dialect, use, job, std::move(call));
   auto done = use(call, *job);
   if (!call.wanted.empty()) return again_with_files(service, dialect, use, job, std::move(call));
   return call.runs_again() ? again_slowly(service, dialect, use, job, std::move(call)) : done;
@@ -156,18 +172,19 @@ Result<> used(Service& service, Dialect dialect, const Use& use, const std::shar
 // On the background pool again, once the model is there.
 template <class Use>
 Result<> when_loaded(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, int place,
-                     Read read) {
+                     Read read, NamedAdapters adapters) {
   auto kept = std::make_shared<Read>(std::move(read));
-  const auto then = [&service, dialect, use, job, kept](const ModelWait::Outcome& outcome) {
+  const auto then = [&service, dialect, use, job, kept, adapters](const ModelWait::Outcome& outcome) {
     if (!outcome.ok()) {
       refuse(service, *job, dialect, outcome.error());
       return true;
     }
     BackgroundPool& pool = job->large ? service.bulk : service.pool;
-    return pool.submit([&service, dialect, use, job, kept, model = *outcome](const CancelFlag&) {
+    return pool.submit([&service, dialect, use, job, kept, adapters, model = *outcome](const CancelFlag&) {
       answered(service, *job, dialect, [&] {
-        return used(service, dialect, use, job,
-                    {service, job->http, model, std::move(kept->body), false, job->arrived, kept->waited});
+        Call call{service, job->http, model, std::move(kept->body), false, job->arrived, kept->waited};
+        call.adapters = adapters;
+        return used(service, dialect, use, job, std::move(call));
       });
     });
   };
@@ -184,11 +201,15 @@ Result<> read_and_use(Service& service, Dialect dialect, Needed needed, const Us
     return used(service, dialect, use, job,
                 {service, job->http, nullptr, std::move(read.body), false, job->arrived, read.waited});
   }
-  ESP_TRY(const int place, place_of_model(service, dialect, job->http, read.body));
-  auto model = service.models.use(place);
-  if (model == nullptr) return when_loaded(service, dialect, use, job, place, std::move(read));
-  return used(service, dialect, use, job,
-              {service, job->http, std::move(model), std::move(read.body), false, job->arrived, read.waited});
+  const std::string named = named_model(dialect, job->http, read.body);
+  ESP_TRY(const auto target, NamedAdapters::target(service.adapters, service.models, named, read.body));
+  ESP_TRY(auto adapters, NamedAdapters::of(service.adapters, target, named, read.body));
+  auto model = service.models.use(target.place);
+  if (model == nullptr)
+    return when_loaded(service, dialect, use, job, target.place, std::move(read), std::move(adapters));
+  Call call{service, job->http, std::move(model), std::move(read.body), false, job->arrived, read.waited};
+  call.adapters = std::move(adapters);
+  return used(service, dialect, use, job, std::move(call));
 }
 
 template <class Use>
@@ -249,6 +270,15 @@ auto serve_with(ServeFunction function) {
 
 net::HttpResponse json_answer(const Json& value) {
   return net::HttpResponse::json(200, json_text(value));
+}
+
+Result<> Call::check_model_name(std::string_view asked) const {
+  if (!adapters.named().empty() && asked == adapters.named()) return success();
+  return model->check_name(asked);
+}
+
+const std::string& Call::model_name() const {
+  return adapters.by_model().empty() ? model->name() : adapters.by_model();
 }
 
 std::string session_owner(const Call& call) {
@@ -323,15 +353,16 @@ net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunctio
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    const auto place = place_of_model(service, dialect, http, {});
-    if (!place.ok()) return respond(service, http, responder, dialect, place.error());
+    const auto target = NamedAdapters::target(service.adapters, service.models, named_model(dialect, http, {}), Json());
+    if (!target.ok()) return respond(service, http, responder, dialect, target.error());
+    const int place = target->place;
     const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,
                                                     net::Responder& to) {
       auto response = function(service, model, request);
       if (!response) return respond(service, request, to, dialect, response.error());
       respond(service, request, to, std::move(response).value());
     };
-    if (const auto model = service.models.look(*place)) return tell(*model, http, responder);
+    if (const auto model = service.models.look(place)) return tell(*model, http, responder);
     auto job = std::make_shared<Job>(Job{std::move(http), std::move(responder), {}});
     const auto then = [&service, dialect, tell, job](const ModelWait::Outcome& outcome) {
       if (outcome.ok())
@@ -341,7 +372,7 @@ net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction fu
       return true;
     };
     const auto waits = ModelWaiter::begin(
-        service, *place,
+        service, place,
         {[job] { return job->responder.closed(); }, deadline_of(job->http, service.options.request_timeout), then});
     if (!waits.ok()) refuse(service, *job, dialect, waits.error());
   };

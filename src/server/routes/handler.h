@@ -7,8 +7,9 @@
 // A route's function runs on the background pool, never on an io thread, with the parsed body; what it
 // refuses is answered for it. Functions without a body and without work (health) run on the io thread and must be
 // quick.
-// The model is the one that the body's `model` names, else the query's (?model=NAME), else the default one. A call whose
-// model is not in memory waits until it is, without a thread, and runs then.
+// The model is the one that the body's `model` names, else the query's (?model=NAME), else the default one; an adapter's
+// name means the model that it is for. A call whose model is not in memory waits until it is, without a thread, and runs
+// then; one whose adapters are not reads them in the slow pool.
 // Threads: handlers are called on io threads. Fails: 400 for a body that is not a JSON object, 404 for a model that is
 // not served, 415 for another content type on /v1, 503 when too many bodies wait or the model cannot be loaded.
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "base/json/json_fields.h"
 #include "net/server/router.h"
+#include "server/adapters/named_adapters.h"
 #include "server/delivery/delivery.h"
 #include "server/media/media_downloads.h"
 
@@ -51,6 +53,12 @@ struct Call {
   std::shared_ptr<FetchedMedia> fetched = {};     // null: none yet
   bool runs_again() const { return again_slowly || again_for_pictures; }
   std::function<bool()> unwanted = {};  // of may_be_slow: the client has left, or the server ends
+
+  NamedAdapters adapters = {};  // those that the body names (adapters/named_adapters.h)
+  // What the caller named in `model` is call.model or an adapter of it. Fails: ServedModel::check_name().
+  Result<> check_model_name(std::string_view asked) const;
+  // What answers call the model: the adapter, where `model` named one.
+  const std::string& model_name() const;
 };
 
 // Who may use a session: the key that opened it, at the model whose tokens it keeps.

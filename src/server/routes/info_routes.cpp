@@ -44,6 +44,17 @@ void write_card(JsonWriter& json, const Service& service, int place, const Model
   json.field("state", to_string(entry.state)).field("size_bytes", entry.bytes).close('}');
 }
 
+// As vLLM tells of adapters: `root` is where they lie, `parent` the model that they are for.
+void write_adapter_card(JsonWriter& json, const Service& service, const AdapterEntry& adapter) {
+  const auto model = service.models.look(adapter.place);
+  json.open('{').field("id", adapter.name).field("object", "model");
+  json.field("created", static_cast<std::int64_t>(service.started_at));
+  json.field("owned_by", "sglang").field("server", "espalier").field("root", adapter.path);
+  json.field("parent", service.models.names(adapter.place).front());
+  if (model != nullptr) json.field("max_model_len", model->limits().context_length);
+  json.field("state", adapter.loaded ? "loaded" : "unloaded").field("size_bytes", adapter.bytes).close('}');
+}
+
 // The folder with tokenizer.json where there is one: routers load the tokenizer from there, and know no GGUF.
 std::string tokenizer_place(const std::string& path) {
   namespace fs = std::filesystem;
@@ -60,12 +71,21 @@ Result<net::HttpResponse> list_models(Service& service, const net::HttpRequest&)
   for (std::size_t place = 0; place < entries.size(); ++place)
     for (const auto& name : entries[place].names)
       write_card(json, service, static_cast<int>(place), entries[place], name);
+  for (const AdapterEntry& adapter : service.adapters.list()) write_adapter_card(json, service, adapter);
   json.close(']').close('}');
   return net::HttpResponse::json(200, std::move(out));
 }
 
 Result<net::HttpResponse> one_model(Service& service, const net::HttpRequest& http) {
   const std::string id(http.path_value("id"));
+  if (const auto found = service.models.place_of(id).ok() ? std::nullopt : service.adapters.find(id))
+    for (const AdapterEntry& adapter : service.adapters.list())
+      if (adapter.name == found->name) {
+        std::string out;
+        JsonWriter json(out);
+        write_adapter_card(json, service, adapter);
+        return net::HttpResponse::json(200, std::move(out));
+      }
   ESP_TRY(const int place, service.models.place_of(id));
   const ModelEntry entry = service.models.list()[static_cast<std::size_t>(place)];
   const bool known = std::ranges::find(entry.names, id) != entry.names.end();
@@ -127,7 +147,7 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("model_path", info.path).field("tokenizer_path", tokenizer_place(info.tokenizer_path));
   json.field("context_length", info.limits.context_length).field("max_running_requests", info.max_running);
   json.field("max_queued_requests", options.max_queued).field("chunked_prefill_size", info.prefill_chunk);
-  json.field("max_queued_tokens", info.max_queued_tokens);
+  json.field("max_queued_tokens", info.max_queued_tokens).field("max_loras_per_batch", options.max_adapters);
   json.field("schedule_policy", options.schedule_policy).field("disable_radix_cache", !options.radix_cache);
   json.field("kv_cache_dtype", info.kv_type).field("activations", info.activations).field("isa", info.isa);
   json.field("threads", info.threads).field("quantization", info.quantisation);
@@ -199,6 +219,13 @@ Result<net::HttpResponse> server_info(Service& service, const net::HttpRequest&)
   for (const auto& model : loaded) write_state(json, *model);
   json.close(']');
   write_models(json, entries);
+  json.key("adapters").open('[');
+  for (const AdapterEntry& a : service.adapters.list()) {
+    json.open('{').field("lora_name", a.name).field("lora_path", a.path).field("pinned", a.pinned);
+    json.field("loaded", a.loaded).field("in_use", a.in_use).field("size_bytes", a.bytes).field("rank", a.rank);
+    json.field("uses", static_cast<std::int64_t>(a.uses)).close('}');
+  }
+  json.close(']');
   json.field("version", ESPALIER_VERSION).field("startup_time", service.started_at).close('}');
   return net::HttpResponse::json(200, std::move(out));
 }

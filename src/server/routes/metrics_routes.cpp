@@ -320,6 +320,23 @@ void write_models(MetricsText& text, const std::vector<ModelEntry>& entries) {
   }
 }
 
+// Of servers that have any.
+void write_adapters(MetricsText& text, const Service& service) {
+  const AdapterCounts counts = service.adapters.counts();
+  if (counts.known == 0 && counts.loads == 0) return;
+  const auto one = [&](std::string_view name, std::string_view help, bool counter, double value) {
+    const std::string whole = std::string("espalier_").append(name);
+    counter ? text.counter(whole, help) : text.gauge(whole, help);
+    text.sample(value, {});
+  };
+  one("adapters", "LoRA adapters that are served", false, counts.known);
+  one("adapters_loaded", "Of those, in memory", false, counts.loaded);
+  one("adapter_bytes", "Memory of their weights", false, static_cast<double>(counts.bytes));
+  one("adapter_loads", "Times an adapter was read", true, static_cast<double>(counts.loads));
+  one("adapter_evictions", "Times one left the memory for others", true, static_cast<double>(counts.evictions));
+  one("adapter_load_failures", "Times one could not be read", true, static_cast<double>(counts.failures));
+}
+
 void write_requests(MetricsText& text, const Service& service, const std::string& model) {
   text.counter("espalier_requests", "Answers by route, end and status");
   for (const auto& [labels, count] : service.metrics.requests()) {
@@ -365,6 +382,7 @@ net::HttpResponse metrics(const Service& service, const net::HttpRequest& http) 
   const auto entries = service.models.list();
   write_engines(text, see(service.models), service.options.metrics_compat);
   if (service.has_model()) write_models(text, entries);
+  write_adapters(text, service);
   write_requests(text, service, service.has_model() ? entries.front().names.front() : std::string());
   write_pools(text, service);
   if (service.tracer) write_traces(text, *service.tracer);

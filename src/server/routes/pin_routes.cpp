@@ -86,7 +86,7 @@ Result<Generation> pin(Call& call) {
   ESP_TRY(const std::string extra, find_short_string(call.body, "extra_key", kMostSaltBytes));
   ESP_TRY(const auto seconds, find_number(call.body, "seconds", {0, 1e9}));
   ESP_TRY(const auto name, find_string(call.body, "model"));
-  ESP_CHECK(call.model->check_name(name.value_or("")));
+  ESP_CHECK(call.check_model_name(name.value_or("")));
   ESP_TRY(MediaPrompt prefix, prefix_of(call));
   wish.tokens = std::move(prefix.ids);
   wish.pictures = std::move(prefix.pictures);
@@ -94,14 +94,15 @@ Result<Generation> pin(Call& call) {
     return bad_request(fmt::format("the prefix has {} tokens, but at most {} (half of the pool) may be pinned",
                                    wish.tokens.size(), most),
                        "text", "pins_full");
-  wish.scope = cache_scope(call.service, call.http, salt, extra);
   wish.seconds = seconds.value_or(0);
 
   RequestFields fields;
   fields.id = call.http.id;
   fields.prompt = wish.tokens;
   fields.pictures = wish.pictures;
-  fields.scope = wish.scope;
+  fields.scope = cache_scope(call.service, call.http, salt, extra);
+  ESP_TRY(fields.adapter, call.adapters.get({}));
+  wish.scope = Request::scope_of(fields);
   fields.sampling.max_new_tokens = 0;
   ESP_TRY(Request request, Request::make(std::move(fields), call.model->limits()));
   Generation generation;

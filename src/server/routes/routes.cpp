@@ -14,6 +14,11 @@ constexpr RoutePolicy kPolicies[] = {
     {"/docs", Access::page, Needs::nothing, true},
     {"/openapi.json", Access::user, Needs::nothing, true},
     {"/v1/chat/completions", Access::user, Needs::work, true},
+    {"/v1/completions", Access::user, Needs::work, true},
+    {"/v1/programs", Access::user, Needs::work, true},
+    {"/v1/state", Access::user, Needs::nothing, true},
+    {"/v1/cache/tree", Access::user, Needs::model, true},
+    {"/v1/grammar/graph", Access::user, Needs::nothing, true},
     {"/version", Access::user, Needs::nothing},
     {"/health_generate", Access::control, Needs::work},
     {"/v1/cache/pin", Access::control, Needs::work},
@@ -29,6 +34,11 @@ constexpr RoutePolicy kPolicies[] = {
     {"/server_info", Access::user, Needs::model},
     {"/models/load", Access::control, Needs::work},
     {"/models/unload", Access::control, Needs::work},
+    {"/load_lora_adapter", Access::control, Needs::work},
+    {"/unload_lora_adapter", Access::control, Needs::model},
+    {"/v1/load_lora_adapter", Access::control, Needs::work},
+    {"/v1/unload_lora_adapter", Access::control, Needs::model},
+    {"/lora-adapters", Access::user, Needs::model},
     {"/get_load", Access::user, Needs::model},
     {"/v1/loads", Access::user, Needs::model},
     {"/props", Access::user, Needs::model},
@@ -79,7 +89,11 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_health_routes(router, service));
   ESP_CHECK(add_control_routes(router, service));
   ESP_CHECK(add_model_routes(router, service));
+  ESP_CHECK(add_adapter_routes(router, service));
   ESP_CHECK(add_pin_routes(router, service));
+  ESP_CHECK(add_tree_routes(router, service));
+  ESP_CHECK(add_state_routes(router, service));
+  ESP_CHECK(add_constraint_routes(router, service));
   ESP_CHECK(add_session_routes(router, service));
   ESP_CHECK(add_metrics_routes(router, service));
   ESP_CHECK(add_openapi_routes(router, service));

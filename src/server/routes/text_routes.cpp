@@ -83,7 +83,7 @@ struct TokenLists {
 
 Result<> check_model(const Call& call) {
   ESP_TRY(const auto name, find_string(call.body, "model"));
-  return call.model->check_name(name.value_or(""));
+  return call.check_model_name(name.value_or(""));
 }
 
 // A string or a list of strings; the empty text is a fair question here, though it is no prompt.

@@ -189,8 +189,7 @@ class SmolVlmProcessor final : public Idefics3Processor {
 
  protected:
   Result<> append_frames(PixelBlock& block, int frames, const NextFrame& next) const override {
-    const Size size =
-        longest_ > 0 ? to_longest(block.original, std::min(longest_, longest_ever)) : fixed_;
+    const Size size = longest_ > 0 ? to_longest(block.original, std::min(longest_, longest_ever)) : fixed_;
     for (int i = 0; i < frames; ++i) {
       ESP_TRY(Picture view, next());
       if (films_.resize) view = resize(resize(view, size, films_.filter), block.resized, films_.filter);

@@ -59,9 +59,7 @@ class SlicePlan {
 class MiniCpmProcessor : public Processor {
  public:
   explicit MiniCpmProcessor(Settings& settings) : MiniCpmProcessor(settings, settings.video()) {}
-  Result<PixelBlock> process(const Picture& picture) const override {
-    return pictures_.block_of(picture);
-  }
+  Result<PixelBlock> process(const Picture& picture) const override { return pictures_.block_of(picture); }
   Placeholders placeholders(const PixelBlock& block) const override;
   Result<std::vector<int>> choose_frames(int frames, double per_second) const override {
     return choose_(frames, per_second);

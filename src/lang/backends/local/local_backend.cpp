@@ -64,7 +64,7 @@ Result<Json> LocalBackend::server_info() {
 Result<std::shared_ptr<HeldPrefix>> LocalBackend::hold(const std::string& text) {
   ESP_TRY(auto tokens, service_->engine->tokenizer()->encode(text, {true, true}));
   ESP_CHECK(compute_prefix(*this, text));
-  auto pin = service_->engine->pin({"", group_->like.scope, std::move(tokens), 0});
+  auto pin = service_->engine->pin({"", Request::scope_of(group_->like), std::move(tokens), 0});
   if (!pin.ok()) return std::shared_ptr<HeldPrefix>();  // half of the pool is pinned: it stays for as long as it can
   return std::shared_ptr<HeldPrefix>(std::make_shared<EnginePin>(service_->engine, std::move(pin->id)));
 }

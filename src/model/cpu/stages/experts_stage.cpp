@@ -100,6 +100,7 @@ void ExpertsStage::multiply_up(Pass& pass) {
   std::vector<Product> products;
   for (const Share& share : shares_) {
     const Linear& up = *experts_[static_cast<std::size_t>(share.expert)].up;
+    if (pass.with().observer != nullptr) pass.with().observer->see(up, input_of(share));
     if (up.paired() && op_.gated)
       products.push_back(gated_product(pass.with(), share, up));
     else
@@ -168,6 +169,9 @@ void ExpertsStage::multiply_down(Pass& pass) {
                                                          : scratch_.inner_converted;
   for (const Share& share : shares_) {
     const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
+    if (pass.with().observer != nullptr)
+      pass.with().observer->see(
+          down, {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows});
     products.push_back({&down.parts().front(),
                         {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows},
                         scratch_.down.row(share.begin),

@@ -4,8 +4,18 @@
 
 namespace espalier {
 
+namespace {
+
+// The rows in the form that the layer's first matrix reads: what adapters read.
+RowBlock rows_of(const ComputeWith& with, const Linear& linear, const InputForms& in, bool wide) {
+  return in.as(input_format(with, linear.parts().front(), wide));
+}
+
+}  // namespace
+
 void MatmulStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
+  if (AdaptedProduct::touches(pass, layer_.id)) return run_adapted(pass);
   const RowSlice slice = pass.slice();
   if (activated_) {
     ConvertedRows to = activated_->rows;
@@ -15,8 +25,46 @@ void MatmulStage::run(Pass& pass) {
   linear_.apply(pass.with(), in_.forms(slice), out_.row(slice.begin), out_.stride, slice.rows(), options_);
 }
 
+// The sums must be there before anything becomes of them. Rows that no adapter changes get the same bits this way.
+void MatmulStage::run_adapted(Pass& pass) {
+  const ComputeWith& with = pass.with();
+  const InputForms in = in_.forms(pass.rows());
+  AdaptedProduct& product = layer_.scratch.product;
+  product.begin(pass, layer_.id, rows_of(with, linear_, in, options_.wide), linear_.inputs());
+  linear_.apply(with, in, out_.first, out_.stride, pass.rows(), options_);
+  product.finish(pass, linear_.outputs(), out_);
+  if (!activated_) return;
+  const std::int64_t width = linear_.outputs();
+  with.team.run(pass.rows(), [&](int row) {
+    float* sums = out_.row(row);
+    with.cpu.functions.activate(activated_->how, sums, sums, width);
+    convert_rows(with.cpu, activated_->rows.format, out_.first, out_.stride, width, row, row + 1,
+                 activated_->rows.data);
+  });
+}
+
+void GatedStage::run_adapted(Pass& pass) {
+  const ComputeWith& with = pass.with();
+  const InputForms in = in_.forms(pass.rows());
+  AdaptedProduct& product = layer_.scratch.product;
+  const std::int64_t width = linear_.apart_width();
+  std::vector<float>& apart = layer_.scratch.apart;
+  const auto floats = static_cast<std::size_t>(pass.rows() * width + kPanelColumns);
+  if (apart.size() < floats) apart.resize(floats);
+  product.begin(pass, layer_.id, rows_of(with, linear_, in, false), linear_.inputs());
+  linear_.apply_apart(with, in, apart.data(), pass.rows());
+  product.finish(pass, width, {apart.data(), width});
+  with.team.run(pass.rows(), [&](int row) {
+    linear_.join(with.cpu, gate_, apart.data() + row * width, out_.row(row));
+    if (converted_)
+      convert_rows(with.cpu, converted_->format, out_.first, out_.stride, linear_.outputs(), row, row + 1,
+                   converted_->data);
+  });
+}
+
 void GatedStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
+  if (AdaptedProduct::touches(pass, layer_.id)) return run_adapted(pass);
   const RowSlice slice = pass.slice();
   const InputForms in = in_.forms(slice);
   if (converted_) {
@@ -32,6 +80,8 @@ void GroupedStage::run(Pass& pass) {
   std::vector<Product> products;
   for (const Group& group : groups_) {
     const Linear& linear = *group.linear;
+    if (pass.with().observer != nullptr)
+      pass.with().observer->see(linear, group.in.forms(pass.rows()).as(RowFormat::f32));
     products.push_back(
         {&linear.parts().front(),
          group.in.forms(pass.rows()).as(linear.format(pass.with())),
@@ -52,6 +102,8 @@ void HeadStage::run(Pass& pass) {
   const ComputeWith& with = pass.with();
   const InputForms in = in_.forms(rows);
   input_ = in.as(linear_.format(with));
+  adapted_.clear();
+  if (AdaptedProduct::touches(pass, layer_.id)) adapted_.begin(pass, layer_.id, input_, linear_.inputs());
   next.expect(pass, true);
   LogitReader* reader = pass.batch().reader;
   const auto takes_any = [&] {
@@ -61,6 +113,7 @@ void HeadStage::run(Pass& pass) {
   };
   if (reader != nullptr && takes_any()) return read(pass, *reader);
   linear_.apply(with, in, logits_.first, logits_.stride, rows, {});
+  if (!adapted_.empty()) adapted_.finish(pass, linear_.outputs(), logits_);
   if (changes()) with.team.run(rows, [&](int row) { finish(with.cpu, logits_.row(row), logits_.stride); });
 }
 
@@ -78,6 +131,7 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) const {
     const int first = tile * kLogitTile, columns = std::min(kLogitTile, vocabulary - first);
     linear_.apply_columns(pass.with().cpu, input_.some(begin, end),
                           {first, columns, next_tile < tiles ? next_tile * kLogitTile : -1}, memory.data(), kLogitTile);
+    if (!adapted_.empty()) adapted_.columns(pass.with().cpu, begin, end, first, columns, memory.data(), kLogitTile);
     for (int row = begin; row < end; ++row) {
       const std::span logits(memory.data() + (row - begin) * kLogitTile, static_cast<std::size_t>(columns));
       if (changes()) finish(pass.with().cpu, logits.data(), columns);
@@ -92,6 +146,7 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) const {
 void HeadStage::again(const CpuKernels& cpu, int row, int first, std::span<float> out) const {
   const auto columns = static_cast<std::int64_t>(out.size());
   linear_.apply_columns(cpu, input_.some(row, row + 1), {first, columns, -1}, out.data(), columns);
+  if (!adapted_.empty()) adapted_.columns(cpu, row, row + 1, first, columns, out.data(), columns);
   if (changes()) finish(cpu, out.data(), columns);
 }
 

@@ -3,10 +3,18 @@
 
 #include <optional>
 
+#include "model/cpu/stages/adapted_product.h"
 #include "model/cpu/stages/stage.h"
 #include "model/program/op.h"
 
 namespace espalier {
+
+// A layer by its number, which adapters know it by, and memory for what they add.
+struct NumberedLinear {
+  const Linear& linear;
+  MatrixId id;
+  AdapterScratch& scratch;
+};
 
 // Multiplies all rows of a batch with a layer.
 class MatmulStage final : public Stage {
@@ -16,15 +24,17 @@ class MatmulStage final : public Stage {
     Activation how;
     ConvertedRows rows;
   };
-  MatmulStage(const Linear& linear, InputPlaces in, Place out, Linear::Options options,
+  MatmulStage(const NumberedLinear& layer, InputPlaces in, Place out, Linear::Options options,
               std::optional<Activated> activated)
-      : linear_(linear), in_(in), out_(out), options_(options), activated_(activated) {}
+      : layer_(layer), linear_(layer.linear), in_(in), out_(out), options_(options), activated_(activated) {}
   void run(Pass& pass) override;
   bool by_rows() const override { return true; }
   Upcoming next;
   bool behind_keep = false;
 
  private:
+  void run_adapted(Pass& pass);
+  NumberedLinear layer_;
   const Linear& linear_;
   InputPlaces in_;
   Place out_;
@@ -35,14 +45,17 @@ class MatmulStage final : public Stage {
 // Into floats, or into the one form that all readers want.
 class GatedStage final : public Stage {
  public:
-  GatedStage(const Linear& linear, InputPlaces in, Place out, Finish gate, std::optional<ConvertedRows> converted)
-      : linear_(linear), in_(in), out_(out), gate_(gate), converted_(converted) {}
+  GatedStage(const NumberedLinear& layer, InputPlaces in, Place out, Finish gate,
+             std::optional<ConvertedRows> converted)
+      : layer_(layer), linear_(layer.linear), in_(in), out_(out), gate_(gate), converted_(converted) {}
   void run(Pass& pass) override;
   bool by_rows() const override { return true; }
   Upcoming next;
   bool behind_keep = false;
 
  private:
+  void run_adapted(Pass& pass);
+  NumberedLinear layer_;
   const Linear& linear_;
   InputPlaces in_;
   Place out_;
@@ -68,8 +81,8 @@ class GroupedStage final : public Stage {
 // Logits, tile by tile where somebody reads them as they are computed.
 class HeadStage final : public Stage {
  public:
-  HeadStage(const Linear& linear, InputPlaces in, Place logits, const HeadOp& op)
-      : linear_(linear), in_(in), logits_(logits), scale_(op.scale), cap_(op.cap) {}
+  HeadStage(const NumberedLinear& layer, InputPlaces in, Place logits, const HeadOp& op)
+      : layer_(layer), linear_(layer.linear), in_(in), logits_(logits), scale_(op.scale), cap_(op.cap) {}
   void run(Pass& pass) override;
   // Columns of a row of the last run once more.
   void again(const CpuKernels& cpu, int row, int first, std::span<float> out) const;
@@ -80,11 +93,13 @@ class HeadStage final : public Stage {
   void finish(const CpuKernels& cpu, float* logits, std::int64_t n) const;
   bool changes() const { return scale_ != 1.0f || cap_ != 0.0f; }
 
+  NumberedLinear layer_;
   const Linear& linear_;
   InputPlaces in_;
   Place logits_;
   float scale_, cap_;
-  RowBlock input_{};  // of the last run
+  RowBlock input_{};        // of the last run
+  AdaptedProduct adapted_;  // likewise
 };
 
 }  // namespace espalier

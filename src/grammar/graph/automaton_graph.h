@@ -11,37 +11,25 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/constraint_graph.h"
 #include "grammar/grammar.h"
 
-namespace espalier::command {
+namespace espalier::grammar {
 
-struct AutomatonGraph {
-  struct Edge {
-    std::size_t from = 0, to = 0;
-    std::string label;  // "[0-9]", "\"name\":"
-  };
-  struct Node {
-    bool complete = false;     // the text may end here
-    bool open = false;         // there is more behind it that is not drawn
-    std::int64_t tokens = -1;  // that may come; -1: not counted
-    int depth = 0;             // edges from the start
-  };
-  std::vector<Node> nodes;  // the start is the first
-  std::vector<Edge> edges;
-};
-
+// The graph with an edge for each byte, and the same without chains.
 struct ExplainedGrammar {
   AutomatonGraph raw, compressed;
 };
 
-// At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's.
-Result<ExplainedGrammar> explain(grammar::Grammar& grammar, std::size_t states);
+// At most `states` raw states. Tokens are counted where the vocabulary is a tokenizer's. `characters`: in the compressed
+// graph the bytes of a character beyond ASCII are one edge, whichever character it is.
+Result<ExplainedGrammar> explain(Grammar& grammar, std::size_t states, bool characters = false);
 
 // The text, or as much of it as `most` bytes hold together with a sign that there is more; characters stay whole.
 std::string shortened(std::string text, std::size_t most);
-std::string bytes_label(const grammar::ByteSet& set);  // "[a-z_]", "\x80-\xbf"
+std::string bytes_label(const ByteSet& set);  // "[a-z_]", "\x80-\xbf"
 
 std::string to_dot(const ExplainedGrammar& explained, std::string_view title);
 std::string to_svg(const ExplainedGrammar& explained, std::string_view title);
 
-}  // namespace espalier::command
+}  // namespace espalier::grammar

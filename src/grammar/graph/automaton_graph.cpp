@@ -1,19 +1,15 @@
-#include "grammar_tool/automaton_graph.h"
+#include "grammar/graph/automaton_graph.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/svg.h"
 
-namespace espalier::command {
+namespace espalier::grammar {
 namespace {
-
-using grammar::Automaton;
-using grammar::ByteSet;
-using grammar::count_tokens;
-using grammar::State;
 
 constexpr std::size_t kMostLabel = 30;  // bytes
 
@@ -40,9 +36,10 @@ struct Followed {
   std::vector<State> states;            // by node
   std::vector<std::vector<int>> edges;  // by node: indices of its edges
   std::vector<int> byte;                // by edge; -1: several
+  std::vector<ByteSet> on;              // by edge
 };
 
-Result<Followed> follow(grammar::Grammar& grammar, std::size_t most) {
+Result<Followed> follow(Grammar& grammar, std::size_t most) {
   Automaton& automaton = grammar.automaton();
   Followed out;
   std::map<State, std::size_t> places;
@@ -67,6 +64,7 @@ Result<Followed> follow(grammar::Grammar& grammar, std::size_t most) {
       out.edges[at].push_back(static_cast<int>(out.graph.edges.size()));
       out.graph.edges.push_back({at, to, bytes_label(branch.on)});
       out.byte.push_back(branch.on.size() == 1 ? static_cast<int>(branch.on.first()) : -1);
+      out.on.push_back(branch.on);
     }
     if (grammar.vocabulary().tokenizer() == nullptr) continue;
     ESP_TRY(const auto mask, grammar.mask(out.states[at]));
@@ -75,8 +73,34 @@ Result<Followed> follow(grammar::Grammar& grammar, std::size_t most) {
   return out;
 }
 
+constexpr ByteSet kLead = ByteSet::range(0xc2, 0xf4), kContinuation = ByteSet::range(0x80, 0xbf);
+constexpr std::string_view kBeyondAscii = "non-ASCII";
+
+bool is_within(const ByteSet& set, const ByteSet& whole) {
+  return (set & ~whole).empty();
+}
+
+// Where the characters end that have begun in front of the node. Source: RFC 3629, at most three bytes more.
+std::set<std::size_t> ends_of_characters(const Followed& raw, std::size_t node) {
+  std::set<std::size_t> ends, inside{node};
+  for (int bytes = 0; bytes < 3 && !inside.empty(); ++bytes) {
+    std::set<std::size_t> next;
+    for (const std::size_t at : inside) {
+      const auto goes_on = [&](int edge) { return is_within(raw.on[static_cast<std::size_t>(edge)], kContinuation); };
+      const bool within =
+          !raw.edges[at].empty() && !raw.graph.nodes[at].complete && std::ranges::all_of(raw.edges[at], goes_on);
+      if (!within) ends.insert(at);
+      for (const int edge : raw.edges[at])
+        if (within) next.insert(raw.graph.edges[static_cast<std::size_t>(edge)].to);
+    }
+    inside = std::move(next);
+  }
+  ends.insert(inside.begin(), inside.end());
+  return ends;
+}
+
 // States with a single way on, by a single byte, where the text may not end, vanish into their edges.
-AutomatonGraph compress(const Followed& raw) {
+AutomatonGraph compress(const Followed& raw, bool characters) {
   const auto inner = [&](std::size_t node) {
     const auto& own = raw.edges[node];
     return node != 0 && own.size() == 1 && raw.byte[static_cast<std::size_t>(own[0])] >= 0 &&
@@ -96,7 +120,12 @@ AutomatonGraph compress(const Followed& raw) {
   };
   add(0, 0);
   for (std::size_t at = 0; at < nodes.size(); ++at) {
+    std::set<std::size_t> beyond_ascii;
     for (const int first : raw.edges[nodes[at]]) {
+      if (characters && is_within(raw.on[static_cast<std::size_t>(first)], kLead)) {
+        beyond_ascii.merge(ends_of_characters(raw, raw.graph.edges[static_cast<std::size_t>(first)].to));
+        continue;
+      }
       const auto& edge = raw.graph.edges[static_cast<std::size_t>(first)];
       std::string label = edge.label;
       std::size_t to = edge.to;
@@ -107,6 +136,10 @@ AutomatonGraph compress(const Followed& raw) {
       }
       const std::size_t place = add(to, out.nodes[at].depth + 1);
       out.edges.push_back({at, place, std::move(label)});
+    }
+    for (const std::size_t end : beyond_ascii) {
+      const std::size_t place = add(end, out.nodes[at].depth + 1);
+      out.edges.push_back({at, place, std::string(kBeyondAscii)});
     }
   }
   return out;
@@ -235,10 +268,10 @@ std::string bytes_label(const ByteSet& set) {
   return out + "]";
 }
 
-Result<ExplainedGrammar> explain(grammar::Grammar& grammar, std::size_t states) {
+Result<ExplainedGrammar> explain(Grammar& grammar, std::size_t states, bool characters) {
   ESP_TRY(Followed raw, follow(grammar, states));
   ExplainedGrammar out;
-  out.compressed = compress(raw);
+  out.compressed = compress(raw, characters);
   out.raw = std::move(raw.graph);
   return out;
 }
@@ -260,4 +293,4 @@ std::string to_svg(const ExplainedGrammar& explained, std::string_view title) {
   return svg.document(std::max({compressed.width(), raw.width(), 400.0}), raw.bottom() + 20, title);
 }
 
-}  // namespace espalier::command
+}  // namespace espalier::grammar

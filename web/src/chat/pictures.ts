@@ -1,0 +1,56 @@
+// Files that somebody dropped, pasted or chose: pictures for the next question, a schema, or exported conversations.
+import { signal } from "@preact/signals";
+import { importChats } from "../state/chats";
+import { model } from "../state/server";
+import { shape } from "../state/settings";
+
+export interface Added {
+  url: string;
+  name: string;
+}
+
+export const added = signal<Added[]>([]);
+export const refused = signal("");
+export const noted = signal("");
+
+const readAs = (file: File, how: "readAsDataURL" | "readAsText"): Promise<string> => new Promise((done, failed) => {
+  const reader = new FileReader();
+  reader.onload = () => done(String(reader.result));
+  reader.onerror = () => failed(reader.error);
+  reader[how](file);
+});
+
+async function takePicture(file: File): Promise<void> {
+  if (model.value?.abilities && !model.value.abilities.vision) {
+    refused.value = `${model.value.name} takes no pictures. Ask in words, or choose a model that sees.`;
+    return;
+  }
+  added.value = [...added.value, { url: await readAs(file, "readAsDataURL"), name: file.name || "picture" }];
+}
+
+async function takeJson(file: File): Promise<void> {
+  const text = await readAs(file, "readAsText");
+  const read = JSON.parse(text);
+  if (read.format === "espalier-chats/1") {
+    noted.value = `${importChats(text)} conversations came in.`;
+    return;
+  }
+  shape.value = { ...shape.value, kind: "json_schema", texts: { ...shape.value.texts, json_schema: text.trim() } };
+  noted.value = `Answers now have the form of ${file.name}. The view Form shows it.`;
+}
+
+// Whether there were any.
+export async function takeFiles(files: Iterable<File>): Promise<boolean> {
+  const given = [...files];
+  if (given.length > 0) refused.value = noted.value = "";
+  for (const file of given) {
+    try {
+      if (file.type.startsWith("image/")) await takePicture(file);
+      else if (file.type === "application/json" || file.name.endsWith(".json")) await takeJson(file);
+      else refused.value = `${file.name || "That"} is neither a picture nor JSON.`;
+    } catch (failure) {
+      refused.value = failure instanceof SyntaxError ? `${file.name} is no JSON: ${failure.message}` : (failure as Error).message;
+    }
+  }
+  return given.length > 0;
+}
