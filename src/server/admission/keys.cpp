@@ -187,7 +187,7 @@ bool KeyRing::may_read_all(const net::Headers& headers) const {
   const Caller who = caller(headers, true);
   if (has_admin_) return who == Caller::admin;
   const std::scoped_lock lock(mutex_);
-  return digests_.empty() || (digests_.size() == 1 && who == Caller::user);
+  return known_.empty() || (known_.size() == 1 && who == Caller::user);
 }
 
 std::string KeyRing::tenant(const net::HttpRequest& http) {
