@@ -248,14 +248,18 @@ assert types['blk.0.attn_norm.weight'] == 'F32', types
         told = re.search(r"become ([0-9.]+) (KiB|MiB)", done.stdout)
         self.assertAlmostEqual(float(told[1]) * {"KiB": 1024, "MiB": 1 << 20}[told[2]] / size, 1.0, delta=0.01)
 
-    def test_values_that_are_no_numbers_are_told_with_their_tensor(self):
+    def to_break(self):
+        """A folder with the model's files but its tensors, those tensors, and the name of one of them."""
         broken = self.folder / "broken"
         broken.mkdir()
         for file in MODEL.iterdir():
             if file.suffix in (".json", ".jinja") and file.name != "golden.json":
                 shutil.copy(file, broken / file.name)
         tensors = tensors_of(MODEL / "model.safetensors")
-        name = next(n for n in tensors if n.endswith("layers.1.mlp.up_proj.weight"))
+        return broken, tensors, next(n for n in tensors if n.endswith("layers.1.mlp.up_proj.weight"))
+
+    def test_values_that_are_no_numbers_are_told_with_their_tensor(self):
+        broken, tensors, name = self.to_break()
         dtype, shape, data = tensors[name]
         nan = {"F32": struct.pack("<f", float("nan")), "BF16": b"\xc0\x7f", "F16": b"\x00\x7e"}[dtype]
         at = 3 * shape[1] * len(nan) + 5 * len(nan)
@@ -267,13 +271,7 @@ assert types['blk.0.attn_norm.weight'] == 'F32', types
             self.assertFalse((self.folder / "out").exists())
 
     def test_a_missing_tensor_is_named_before_anything_is_written(self):
-        broken = self.folder / "broken"
-        broken.mkdir()
-        for file in MODEL.iterdir():
-            if file.suffix in (".json", ".jinja") and file.name != "golden.json":
-                shutil.copy(file, broken / file.name)
-        tensors = tensors_of(MODEL / "model.safetensors")
-        name = next(n for n in tensors if n.endswith("layers.1.mlp.up_proj.weight"))
+        broken, tensors, name = self.to_break()
         del tensors[name]
         write_safetensors(broken / "model.safetensors", tensors)
         for kind in ("q4_0", "w4a16"):

@@ -12,16 +12,6 @@
 namespace espalier::server {
 namespace {
 
-// Strings, or objects, which are given back as they are.
-Result<std::vector<ShownText>> read_documents(const Json& list, const char* name) {
-  if (!list.is_array()) return bad_request(fmt::format("{} must be a list", name), name);
-  std::vector<ShownText> documents;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    ESP_TRY(documents.emplace_back(), read_scored(list[i], fmt::format("{}[{}]", name, i)));
-  }
-  return documents;
-}
-
 Result<ShownText> read_query(const Call& call) {
   const Json* query = find_field(call.body, "query");
   if (query == nullptr) return bad_request("query is missing; send a text", "query");
@@ -97,7 +87,8 @@ Result<> rerank(Call& call, net::HttpRequest& http, net::Responder& responder) {
   if (documents == nullptr) return bad_request("documents is missing; send a list of texts", "documents");
   ScoredTexts asked{.queries = {}, .documents = {}, .query_place = "query", .document_place = name};
   ESP_TRY(asked.queries.emplace_back(), read_query(call));
-  ESP_TRY(asked.documents, read_documents(*documents, name));
+  if (!documents->is_array()) return bad_request(fmt::format("{} must be a list", name), name);
+  ESP_TRY(asked.documents, read_scored_list(*documents, name));
   ESP_TRY(const auto most, find_integer(call.body, "top_n", {1, 1 << 30}));
   ESP_TRY(const auto told, find_boolean(call.body, reply.is_tei ? "return_text" : "return_documents"));
   reply.returns_documents = told.value_or(!reply.is_tei && !reply.is_cohere2);

@@ -22,15 +22,9 @@ Result<std::vector<ShownText>> read_side(const Call& call, std::initializer_list
     if (value == nullptr) continue;
     (is_query ? asked.query_place : asked.document_place) = name;
     if (!is_query) asked.is_list = value->is_array();
-    std::vector<ShownText> side;
-    if (!value->is_array()) {
-      ESP_TRY(side.emplace_back(), read_scored(*value, name));
-    } else {
-      for (std::size_t i = 0; i < value->size(); ++i) {
-        ESP_TRY(side.emplace_back(), read_scored((*value)[i], fmt::format("{}[{}]", name, i)));
-      }
-    }
-    return side;
+    if (value->is_array()) return read_scored_list(*value, name);
+    ESP_TRY(ShownText one, read_scored(*value, name));
+    return std::vector<ShownText>{std::move(one)};
   }
   return bad_request(fmt::format("{} is missing; send a text or a list of texts", *names.begin()), *names.begin());
 }
@@ -95,33 +89,20 @@ std::vector<const Json*> listed_items(const Json& items) {
   return all;
 }
 
-// Each item is read with the query, so a long one counts once for each.
 Result<> check_items(const Call& call, const Json& query, const std::vector<const Json*>& items) {
   const auto size = [](const Json& part) {
     return part.is_string() ? part.get_ref<const std::string&>().size() : part.size() * sizeof(TokenId);
   };
-  if (items.size() > kMostTexts)
-    return bad_request(fmt::format("items has {} texts, but at most {} are accepted", items.size(), kMostTexts),
-                       "items");
   std::size_t bytes = items.size() * size(query);
   for (const Json* item : items) bytes += size(*item);
-  const std::size_t most = static_cast<std::size_t>(call.service.options.max_body_mib) << 20;
-  if (bytes <= most) return success();
-  return bad_request(fmt::format("query and items have {} bytes with the query before each item, but at most {} are "
-                                 "accepted (--max-body); send fewer at once",
-                                 bytes, most),
-                     "items");
+  return check_scored_size(call, "query", "items", items.size(), bytes);
 }
 
 Result<Request> label_request(const Call& call, const PooledBody& body, const LabelBody& asked, const Json& query,
                               const Json& item, const std::string& place, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
   ESP_TRY(fields.prompt, joined_prompt(call, query, item, asked.item_first, place));
-  fields.sampling.temperature = 0;
-  fields.sampling.max_new_tokens = 1;
-  fields.sampling.ignore_eos = true;
-  fields.logprobs.enabled = true;
-  fields.logprobs.ids = asked.labels;
+  ask_for_next(fields, asked.labels);
   auto names = native_names(place);
   names.push_back({"token_ids_logprob", "label_token_ids"});
   return make_request(std::move(fields), call.model->limits(), names);

@@ -212,15 +212,6 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
 
 // --- models that answer ---
 
-// The next token is asked for, and what yes and no have of it.
-void ask_for_answer(RequestFields& fields, const Judge& judge) {
-  fields.sampling.temperature = 0;
-  fields.sampling.max_new_tokens = 1;
-  fields.sampling.ignore_eos = true;
-  fields.logprobs.enabled = true;
-  fields.logprobs.ids = {judge.yes, judge.no};
-}
-
 Result<RequestFields> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
                              const ShownText& query, const ShownText& document, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
@@ -234,7 +225,7 @@ Result<RequestFields> judged(const Call& call, const PooledBody& body, const Jud
     ESP_TRY(const std::string text, judge.prompt_within(most_tokens(call, body), query.text, document.text, place));
     ESP_TRY(fields.prompt, encode_text(*call.model, text, {.add_special = false}, place));
   }
-  ask_for_answer(fields, judge);
+  ask_for_next(fields, {judge.yes, judge.no});
   return fields;
 }
 
@@ -262,22 +253,11 @@ Result<Scoring> of_answers(const Call& call, const PooledBody& body, const Score
   return made;
 }
 
-// Each document is read behind its query, so a long query counts once for each.
 Result<> check_size(const Call& call, const ScoredTexts& asked) {
-  if (asked.documents.size() > kMostTexts)
-    return bad_request(fmt::format("{} has {} texts, but at most {} are accepted", asked.document_place,
-                                   asked.documents.size(), kMostTexts),
-                       asked.document_place);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < asked.documents.size(); ++i)
     bytes += query_of(asked, i).text.size() + asked.documents[i].text.size();
-  const std::size_t most = static_cast<std::size_t>(call.service.options.max_body_mib) << 20;
-  if (bytes > most)
-    return bad_request(fmt::format("{} and {} have {} bytes with the query before each text, but at most {} are "
-                                   "accepted (--max-body); send fewer at once",
-                                   asked.query_place, asked.document_place, bytes, most),
-                       asked.document_place);
-  return success();
+  return check_scored_size(call, asked.query_place, asked.document_place, asked.documents.size(), bytes);
 }
 
 Result<> check_asked(const Call& call, const ScoredTexts& asked) {
@@ -298,6 +278,35 @@ Result<ShownText> read_scored(const Json& value, const std::string& place) {
   if (!value.is_string())
     return bad_request(fmt::format("{} must be a string or an object with text or image", place), place);
   return ShownText{value.get<std::string>()};
+}
+
+Result<std::vector<ShownText>> read_scored_list(const Json& list, const std::string& place) {
+  std::vector<ShownText> texts;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    ESP_TRY(texts.emplace_back(), read_scored(list[i], fmt::format("{}[{}]", place, i)));
+  }
+  return texts;
+}
+
+Result<> check_scored_size(const Call& call, std::string_view query_place, std::string_view text_place,
+                           std::size_t count, std::size_t bytes) {
+  if (count > kMostTexts)
+    return bad_request(fmt::format("{} has {} texts, but at most {} are accepted", text_place, count, kMostTexts),
+                       std::string(text_place));
+  const std::size_t most = static_cast<std::size_t>(call.service.options.max_body_mib) << 20;
+  if (bytes <= most) return success();
+  return bad_request(fmt::format("{} and {} have {} bytes with the query before each text, but at most {} are accepted "
+                                 "(--max-body); send fewer at once",
+                                 query_place, text_place, bytes, most),
+                     std::string(text_place));
+}
+
+void ask_for_next(RequestFields& fields, std::vector<TokenId> ids) {
+  fields.sampling.temperature = 0;
+  fields.sampling.max_new_tokens = 1;
+  fields.sampling.ignore_eos = true;
+  fields.logprobs.enabled = true;
+  fields.logprobs.ids = std::move(ids);
 }
 
 Result<Scoring> score_texts(const Call& call, PooledBody body, const ScoredTexts& asked) {

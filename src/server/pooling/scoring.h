@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/pooling/pooled_body.h"
@@ -16,6 +17,15 @@ namespace espalier::server {
 
 // A string, or an object with what is said and shown.
 Result<ShownText> read_scored(const Json& value, const std::string& place);
+
+// The same of a list, each at its own place.
+Result<std::vector<ShownText>> read_scored_list(const Json& list, const std::string& place);
+
+// A long query is read once for each of `count` texts. `bytes`: of all that is read so.
+Result<> check_scored_size(const Call& call, std::string_view query_place, std::string_view text_place,
+                           std::size_t count, std::size_t bytes);
+// Asks for the next token alone, and for what these have of it.
+void ask_for_next(RequestFields& fields, std::vector<TokenId> ids);
 
 // Queries and documents: as many of both, or one query for all. Places are the fields' names.
 struct ScoredTexts {

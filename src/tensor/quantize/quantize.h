@@ -15,17 +15,13 @@
 #include <span>
 
 #include "tensor/dtype.h"
+#include "tensor/encode.h"
 
 namespace espalier {
 
 constexpr bool can_quantize(DType type) {
+  if (can_encode(type)) return true;
   switch (type) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::q4_1:
     case DType::q5_0:
     case DType::q5_1:
     case DType::q2_k:
