@@ -21,17 +21,11 @@ namespace {
 
 constexpr std::uint32_t kQuantisationVersion = 2;  // of GGUF's blocks
 
-// A tensor of the file, with the name under which its columns were measured.
+// A tensor of the file, and its type where none is chosen for it.
 struct Wanted {
   GgufTensor tensor;
   DType as_is;
 };
-
-DType as_it_is(const SourceRows& rows, bool is_gguf) {
-  const DType stored = rows.of.empty() ? DType::f32 : rows.of.front()->dtype;
-  if (is_gguf) return stored;
-  return DType::f32;  // norms, biases, small tables: as llama.cpp's converter has them
-}
 
 Result<Job> put_together(GgufWriter head, std::vector<Wanted> wanted, const ModelShape& model,
                          const JobWishes& wishes) {
@@ -180,10 +174,8 @@ Result<Job> gguf_from_folder(const Source& source, const JobWishes& wishes) {
   GgufWriter head;
   keys.write(head);
   std::vector<Wanted> wanted;
-  for (GgufTensor& tensor : tensors.all) {
-    const DType as_is = as_it_is(tensor.rows, false);
-    wanted.push_back({std::move(tensor), as_is});
-  }
+  // Norms, biases and small tables are as llama.cpp's converter has them.
+  for (GgufTensor& tensor : tensors.all) wanted.push_back({std::move(tensor), DType::f32});
   ESP_TRY(Job job, put_together(std::move(head), std::move(wanted), shape_of(made), wishes));
   if (!tensors.left_out.empty())
     job.notes.push_back(fmt::format("{} tensors of a tower are left out ({}, ...): GGUF files have them apart",

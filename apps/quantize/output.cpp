@@ -44,15 +44,15 @@ std::string line_of(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Result<> Output::check_target() const {
+Result<> check_target(const fs::path& path, bool overwrite) {
   std::error_code failed;
-  if (!plan_.overwrite && fs::exists(fs::symlink_status(plan_.path, failed)))
-    return bad_request(
-        fmt::format("{} is there already; another name, or --overwrite, would work", plan_.path.string()), "dst");
-  const fs::path parent = plan_.path.parent_path();
+  if (!overwrite && fs::exists(fs::symlink_status(path, failed)))
+    return bad_request(fmt::format("{} is there already; another name, or --overwrite, would work", path.string()),
+                       "dst");
+  const fs::path parent = path.parent_path();
   if (!parent.empty() && !fs::is_directory(parent, failed))
     return Error{Error::Kind::not_found,
-                 fmt::format("there is no folder {} to write {} into", parent.string(), plan_.path.filename().string()),
+                 fmt::format("there is no folder {} to write {} into", parent.string(), path.filename().string()),
                  "dst",
                  {}};
   return success();
@@ -66,7 +66,7 @@ Result<Output> Output::open(OutputPlan plan) {
   Output out;
   out.plan_ = std::move(plan);
   out.done_.assign(out.plan_.pieces.size(), false);
-  ESP_CHECK(out.check_target());
+  ESP_CHECK(check_target(out.plan_.path, out.plan_.overwrite));
   out.working_ = out.plan_.path;
   out.working_ += ".partial";
   out.journal_path_ = out.plan_.folder ? out.working_ / ".journal" : fs::path(out.working_.string() + ".journal");

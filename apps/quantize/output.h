@@ -43,6 +43,9 @@ struct OutputPlan {
   std::string fingerprint;
 };
 
+// Whether that may be written: nothing is there, or it may be replaced, and its folder is.
+Result<> check_target(const std::filesystem::path& path, bool overwrite);
+
 // The output of one run.
 class Output {
  public:
@@ -57,14 +60,12 @@ class Output {
   // A further file beside the others; of folders.
   Result<> put_file(const std::string& name, std::string_view content) const;
   // Of the file that is being written, or the folder.
-  const std::filesystem::path& working_path() const { return working_; }
   std::filesystem::path path_of(int file) const;
   // All is there: it gets its name. Requires: has() of all pieces.
   Result<> publish();
 
  private:
   Output() = default;
-  Result<> check_target() const;
   void drop_other_kind() const;
   Result<> open_files();
   Result<> read_journal();

@@ -66,11 +66,9 @@ class Run {
  private:
   // Before minutes of work.
   Result<> check_destination() const {
-    std::error_code failed;
     const std::filesystem::path path = w_.destination;
-    if (!w_.overwrite && std::filesystem::exists(std::filesystem::symlink_status(path, failed)))
-      return bad_request(fmt::format("{} is there already; another name, or --overwrite, would work", w_.destination),
-                         "dst");
+    ESP_CHECK(check_target(path, w_.overwrite));
+    std::error_code failed;
     if (std::filesystem::equivalent(path, w_.source, failed))
       return bad_request("source and destination are the same; another name would work", "dst");
     return success();

@@ -316,8 +316,7 @@ namespace espalier::command {
 
 Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
   auto options = std::make_shared<serve::ServeOptions>();
-  CLI::App* verb =
-      app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a chat page at /");
+  CLI::App* verb = app.add_subcommand("serve", "serve a model over HTTP: OpenAI's routes, SGLang's, and a page at /");
   serve::add_serve_flags(*verb, *options);
   return [options, verb, &words] {
     if (auto read = options->read_config(*verb); !read.ok()) return serve::fail(read.error());

@@ -40,7 +40,7 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
     const auto block = static_cast<std::int64_t>(block_shape(table.dtype).elements);
     return static_cast<std::size_t>(first / block * static_cast<std::int64_t>(block_shape(table.dtype).bytes));
   };
-  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
+  return [=, &cpu = parts.cpu, skip = skipped(*stored_table)](const Pass& pass, int row) {
     std::int64_t at = o.by == LookUpOp::By::token  ? pass.token(row)
                       : o.by == LookUpOp::By::type ? pass.type(row)
                                                    : pass.position(row) + o.offset;
@@ -52,7 +52,7 @@ RowFunction make(const LookUpOp& o, const RowParts& parts) {
     const std::int64_t last = table->rows() - 1;
     const std::int64_t outside = o.by == LookUpOp::By::position ? last : 0;
     at = at <= last ? at : outside;
-    const auto stored = table->row(at).subspan(skipped(*table));
+    const auto stored = table->row(at).subspan(table == stored_table ? skip : skipped(*table));
     if (!o.add) {
       decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
       if (by != nullptr && by->rank > 0)

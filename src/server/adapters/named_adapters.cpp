@@ -53,7 +53,7 @@ Result<NamedAdapters::Target> NamedAdapters::target(AdapterSet& adapters, const 
 }
 
 Result<> NamedAdapters::add(AdapterSet& adapters, int place, const std::string& name) {
-  if (name.empty()) return success();
+  if (name.empty() || names_.contains(name)) return success();
   const auto found = adapters.find(name);
   if (!found) return no_such_adapter(name);
   if (found->place != place)
@@ -80,7 +80,7 @@ Result<NamedAdapters> NamedAdapters::of(AdapterSet& adapters, const Target& targ
 // Those with a scale of 0 do not apply.
 Result<> NamedAdapters::add_numbered(AdapterSet& adapters, int place, const Json& body) {
   const Json* given = body.is_object() ? find_field(body, "lora") : nullptr;
-  if (given == nullptr || !given->is_array()) return success();
+  if (given == nullptr || !given->is_array() || given->empty()) return success();
   const std::vector<AdapterEntry> all = adapters.list();
   for (const Json& one : *given) {
     if (!one.is_object()) return bad_request("lora must be a list of objects {\"id\": N, \"scale\": 1}", "lora");

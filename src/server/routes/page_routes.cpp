@@ -1,7 +1,6 @@
 // The page at /: one file without outside resources, embedded when the program is built (server.cmake). Its sources lie
 // in web/.
-#include <openssl/evp.h>
-
+#include "base/base64.h"
 #include "server/admission/keys.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
@@ -19,9 +18,7 @@ std::string hash_source(std::string_view page, std::string_view begin, std::stri
   const std::size_t last = first == std::string_view::npos ? first : page.find(end, first);
   if (last == std::string_view::npos) return "'none'";
   const KeyDigest digest = sha256(page.substr(first + begin.size(), last - first - begin.size()));
-  std::array<unsigned char, 4 * (std::tuple_size_v<KeyDigest> + 2) / 3 + 1> base64{};
-  const int size = EVP_EncodeBlock(base64.data(), digest.data(), static_cast<int>(digest.size()));
-  return "'sha256-" + std::string(reinterpret_cast<const char*>(base64.data()), static_cast<std::size_t>(size)) + "'";
+  return "'sha256-" + base64({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
 }
 
 // Nothing from elsewhere is loaded, sent to, or allowed to frame the page; no script runs and no style holds but its own.

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "server/delivery/json_writer.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
+#include "server/store/page_query.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace espalier::server {
@@ -25,20 +25,12 @@ struct TreeQuery {
   std::string search;
 };
 
-Result<int> whole_number_in(const net::HttpRequest& http, const char* name, int usual, int most) {
-  const std::string* text = http.query_value(name);
-  if (text == nullptr) return usual;
-  int number = -1;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error == std::errc() && end == text->data() + text->size() && number >= 1 && number <= most) return number;
-  return bad_request(fmt::format("{} is {}, but must be 1 to {}", name, in_quotes(*text, 40), most), name);
-}
-
 Result<TreeQuery> read_tree_query(const net::HttpRequest& http) {
   TreeQuery query;
-  ESP_TRY(query.limits.nodes, whole_number_in(http, "limit", query.limits.nodes, kMostNodes));
-  ESP_TRY(query.limits.depth, whole_number_in(http, "depth", query.limits.depth, query.limits.depth));
-  ESP_TRY(query.limits.tokens_of_node, whole_number_in(http, "tokens", query.limits.tokens_of_node, kMostTokensOfNode));
+  ESP_TRY(query.limits.nodes, read_query_integer(http, "limit", query.limits.nodes, 1, kMostNodes));
+  ESP_TRY(query.limits.depth, read_query_integer(http, "depth", query.limits.depth, 1, query.limits.depth));
+  ESP_TRY(query.limits.tokens_of_node,
+          read_query_integer(http, "tokens", query.limits.tokens_of_node, 1, kMostTokensOfNode));
   if (const std::string* text = http.query_value("search")) query.search = *text;
   if (query.search.size() > kMostSearched)
     return bad_request(fmt::format("search has {} bytes, but may have {} at most", query.search.size(), kMostSearched),
@@ -174,8 +166,9 @@ Result<net::HttpResponse> show_tree(Call& call) {
     return Error{Error::Kind::forbidden, "to search the texts of all requests needs the admin key", "search",
                  "forbidden"};
   ESP_TRY(const auto charge, call.service.views.charge(1, "too many look at the cache; try again later"));
+  if (!texts) query.limits.tokens_of_node = 0;  // nothing is copied that is not shown
   const CacheOutlineLimits& limits = query.search.empty() ? query.limits : kSearched;
-  TreeAnswer answer(*model, model->engine->cache_outline(limits), texts ? query.limits.tokens_of_node : 0);
+  TreeAnswer answer(*model, model->engine->cache_outline(limits), query.limits.tokens_of_node);
   if (!query.search.empty()) answer.keep_only(query.search, static_cast<std::size_t>(query.limits.nodes));
   return net::HttpResponse::json(200, answer.write());
 }

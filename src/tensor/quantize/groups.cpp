@@ -22,7 +22,7 @@ class Fit {
 
   GroupScale run() {
     const auto [least, most] = std::minmax_element(x_.begin(), x_.end());
-    if (x_.empty() || (*least == 0 && *most == 0)) return {smallest(), 0};
+    if (x_.empty() || (*least == 0 && *most == 0)) return {1, 0};  // of a run of zeros
     if (form_.symmetric)
       search_symmetric(std::max(-*least, *most));
     else
@@ -31,7 +31,6 @@ class Fit {
   }
 
  private:
-  float smallest() const { return 1.0f; }  // of a run of zeros
   float weight(std::size_t i) const { return w_.empty() ? 1.0f : w_[i]; }
 
   // What a scale costs; gives the scale that least squares would have for its codes.
