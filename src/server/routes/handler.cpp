@@ -146,12 +146,13 @@ Result<> again_with_files(Service& service, Dialect dialect, const Use& use, con
   return taken ? success() : Result<>(too_many());
 }
 
-// The same call once its adapters are read.
+// The same call once its adapters are read; what else takes long is still left to its own pool.
 template <class Use>
 Result<> with_adapters(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, Call call) {
-  call.may_be_slow = true;
   auto kept = std::make_shared<Call>(std::move(call));
-  const bool taken = service.slow.submit([&service, dialect, use, job, kept](const CancelFlag&) {
+  const auto submitted = std::chrono::steady_clock::now();
+  const bool taken = service.slow.submit([&service, dialect, use, job, kept, submitted](const CancelFlag&) {
+    kept->waited += std::chrono::steady_clock::now() - submitted;
     answered(service, *job, dialect, [&]() -> Result<> {
       ESP_CHECK(kept->adapters.load(service.adapters, *kept->model));
       return used(service, dialect, use, job, std::move(*kept));
