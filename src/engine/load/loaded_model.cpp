@@ -13,6 +13,9 @@
 #include "engine/load/tower_file.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
+#include "model/program/builder.h"
+#include "model/program/linear_layers.h"
+#include "model/quant/dummy_checkpoint.h"
 #include "model/quant/quantised_file.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
@@ -80,6 +83,18 @@ Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config
       "dtype");
 }
 
+// Random weights of the configuration's shape; of a quantised checkpoint's in its format, unless --dtype names another.
+Result<std::unique_ptr<TensorFile>> dummy_tensors(const EngineOptions& options, const ModelFiles& files) {
+  const ModelSpec& spec = files.config.spec;
+  const Quantisation& how = files.config.quantisation;
+  ESP_TRY(const DType type, dummy_type(options, files.config));
+  ESP_TRY(std::unique_ptr<TensorFile> plain, DummyWeights::make(spec, type, files.tower ? &*files.tower : nullptr));
+  if (how.method == QuantMethod::none || options.dummy_type != "auto") return plain;
+  ESP_TRY(const Program program, Builder::build(spec, nullptr));
+  ESP_TRY(auto stored, DummyCheckpoint::make(std::move(plain), linear_layers(program, spec).linear, how));
+  return QuantisedFile::open(std::move(stored), how);
+}
+
 // A tower that is not known here is none: the text model is served alone.
 Result<> find_tower(const std::string& text, ModelFiles& files) {
   auto spec = read_tower_config(text);
@@ -122,8 +137,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
     take_text(std::move(text), files);
   }
   if (options.load_format == "dummy") {
-    ESP_TRY(const DType type, dummy_type(options, files.config));
-    ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type, files.tower ? &*files.tower : nullptr));
+    ESP_TRY(files.weights, dummy_tensors(options, files));
     return success();
   }
   ESP_TRY(auto tensors, open_tensors(folder, told));
@@ -183,6 +197,12 @@ std::string dominant_type(const TensorFile& file) {
 std::int64_t parameter_count(const TensorFile& file) {
   std::int64_t sum = 0;
   for (const Tensor& tensor : file.tensors()) sum += tensor.elements();
+  return sum;
+}
+
+std::int64_t checkpoint_bytes(const TensorFile& file) {
+  std::int64_t sum = 0;
+  for (const Tensor& tensor : file.tensors()) sum += static_cast<std::int64_t>(tensor.stored_size());
   return sum;
 }
 
