@@ -17,6 +17,7 @@ import concurrent.futures
 import json
 import pathlib
 import random
+import re
 import tempfile
 import urllib.request
 
@@ -103,6 +104,8 @@ def filled(model, options, flags):
     process, url = start([model, "--max-total-tokens", str(options.tokens), *flags])
     try:
         memory = get(url + "/get_server_info")["internal_states"][0]["memory_usage"]
+        told = re.search(r"a checkpoint would have (\d+) MB", process.said)
+        memory["checkpoint"] = int(told[1]) / 1000 if told else memory["weight"]
         draw = random.Random(1)
         size = options.tokens // options.sequences - 40
         prompts = [[draw.randrange(1000, 30000) for _ in range(size)] for _ in range(options.sequences)]

@@ -126,9 +126,8 @@ struct ModelInfo {
   std::int64_t expert_parameters = 0, chosen_parameters = 0;  // of all experts, and of those that a token passes
   std::vector<std::int64_t> windows;                          // of each layer: positions a query sees; 0 = all
   std::int64_t weight_bytes = 0, kv_bytes = 0;
-  std::int64_t checkpoint_bytes = 0;  // of the tensors as they are stored
-  std::int64_t tower_bytes = 0;       // of the vision tower's weights; 0: the model takes no pictures
-  std::string tower_path;             // the tower's file; empty: there is none, or it is among the model's
+  std::int64_t tower_bytes = 0;  // of the vision tower's weights; 0: the model takes no pictures
+  std::string tower_path;        // the tower's file; empty: there is none, or it is among the model's
   // How pictures are made ready for such a tower, as JSON: objects "preprocessor", "processor", "tokenizer" and "config",
   // as the files of a model's folder have them; empty: the model's folder says it.
   std::string picture_settings;

@@ -301,7 +301,6 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.chosen_parameters = work.chosen_parameters;
   info.windows = std::move(work.windows);
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
-  info.checkpoint_bytes = checkpoint_bytes(*files.weights);
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
   info.activations = options.activations;

@@ -19,6 +19,7 @@
 #include "model/quant/quantised_file.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
+#include "tensor/describe.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/joined_files.h"
 #include "tensor/file/safetensors.h"
@@ -92,6 +93,8 @@ Result<std::unique_ptr<TensorFile>> dummy_tensors(const EngineOptions& options, 
   if (how.method == QuantMethod::none || options.dummy_type != "auto") return plain;
   ESP_TRY(const Program program, Builder::build(spec, nullptr));
   ESP_TRY(auto stored, DummyCheckpoint::make(std::move(plain), linear_layers(program, spec).linear, how));
+  log::info("dummy weights in the format {}; a checkpoint would have {} MB", how.name,
+            describe(*stored).bytes() / 1000000);
   return QuantisedFile::open(std::move(stored), how);
 }
 
@@ -197,12 +200,6 @@ std::string dominant_type(const TensorFile& file) {
 std::int64_t parameter_count(const TensorFile& file) {
   std::int64_t sum = 0;
   for (const Tensor& tensor : file.tensors()) sum += tensor.elements();
-  return sum;
-}
-
-std::int64_t checkpoint_bytes(const TensorFile& file) {
-  std::int64_t sum = 0;
-  for (const Tensor& tensor : file.tensors()) sum += static_cast<std::int64_t>(tensor.stored_size());
   return sum;
 }
 

@@ -40,6 +40,5 @@ Result<ModelFiles> open_model_files(const EngineOptions& options);
 // "Q4_1", "Q4_K mixed", "BF16": the type that holds most of the parameters.
 std::string dominant_type(const TensorFile& file);
 std::int64_t parameter_count(const TensorFile& file);
-std::int64_t checkpoint_bytes(const TensorFile& file);  // of the tensors as they are stored
 
 }  // namespace espalier

@@ -176,7 +176,6 @@ void write_state(JsonWriter& json, const ServedModel& model) {
   if (const auto steps = static_cast<double>(metrics.draft_steps.value()); steps > 0)
     json.field("avg_spec_accept_length", 1 + static_cast<double>(metrics.accepted_tokens.value()) / steps);
   json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
-  json.field("checkpoint", static_cast<double>(model.info().checkpoint_bytes) / 1e9);
   json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
   json.field("states", static_cast<double>(model.info().state_bytes) * model.info().state_cells / 1e9);
   json.field("token_capacity", status.pool_tokens).close('}').close('}');
