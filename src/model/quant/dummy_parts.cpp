@@ -14,7 +14,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::string_view kAt = "quantization_config";
+constexpr std::string_view kTold = "quantization_config";
 constexpr float kDeviation = 0.02f;  // of weights
 
 using Bytes = std::span<std::byte>;
@@ -314,12 +314,12 @@ Result<> DummyFormat::read_words(const Json& told, QuantMethod method) {
   Scheme& scheme = schemes_.emplace_back();
   scheme.form = method == QuantMethod::awq ? Form::awq : Form::gptq;
   const char* const group = find_field(told, "group_size") != nullptr ? "group_size" : "q_group_size";
-  ESP_TRY(const auto size, find_integer(told, {group, kAt}, {-1, 1 << 24}));
+  ESP_TRY(const auto size, find_integer(told, {group, kTold}, {-1, 1 << 24}));
   scheme.group = size.value_or(128) == 0 ? -1 : size.value_or(128);
-  ESP_TRY(const auto symmetric, find_boolean(told, {"sym", kAt}));
-  ESP_TRY(const auto zero_point, find_boolean(told, {"zero_point", kAt}));
+  ESP_TRY(const auto symmetric, find_boolean(told, {"sym", kTold}));
+  ESP_TRY(const auto zero_point, find_boolean(told, {"zero_point", kTold}));
   scheme.symmetric = method == QuantMethod::awq ? !zero_point.value_or(true) : symmetric.value_or(true);
-  ESP_TRY(const auto ordered, find_boolean(told, {"desc_act", kAt}));
+  ESP_TRY(const auto ordered, find_boolean(told, {"desc_act", kTold}));
   scheme.ordered = ordered.value_or(false);
   return success();
 }
@@ -363,11 +363,11 @@ Result<DummyFormat::Scheme> DummyFormat::compressed_scheme(const Json& group, co
 }
 
 Result<> DummyFormat::read_compressed(const Json& told) {
-  ESP_TRY(const auto format, find_string(told, {"format", kAt}));
-  ESP_TRY(const Json* groups, get_object(told, {"config_groups", kAt}));
+  ESP_TRY(const auto format, find_string(told, {"format", kTold}));
+  ESP_TRY(const Json* groups, get_object(told, {"config_groups", kTold}));
   for (const auto& [name, group] : groups->items()) {
     ESP_TRY(schemes_.emplace_back(),
-            compressed_scheme(group, fmt::format("{}.config_groups.{}", kAt, name), format.value_or("")));
+            compressed_scheme(group, fmt::format("{}.config_groups.{}", kTold, name), format.value_or("")));
   }
   return success();
 }
@@ -378,15 +378,15 @@ Result<> DummyFormat::read_other(const Json& told, QuantMethod method) {
   scheme.scales = Scales::row;
   scheme.form = method == QuantMethod::mxfp4 ? Form::mxfp4_experts : Form::float8;
   if (method == QuantMethod::modelopt) {
-    ESP_TRY(const auto algorithm, find_string(told, {"quant_algo", kAt}));
+    ESP_TRY(const auto algorithm, find_string(told, {"quant_algo", kTold}));
     if (algorithm == "NVFP4") scheme.form = Form::modelopt_nvfp4;
     if (algorithm == "FP8") scheme.scales = Scales::tensor;
   }
   if (method == QuantMethod::fp8 && find_field(told, "weight_block_size") != nullptr) scheme.scales = Scales::block;
   if (method != QuantMethod::bitsandbytes) return success();
-  ESP_TRY(const auto eight, find_boolean(told, {"load_in_8bit", kAt}));
-  ESP_TRY(const auto type, find_string(told, {"bnb_4bit_quant_type", kAt}));
-  ESP_TRY(const auto nested, find_boolean(told, {"bnb_4bit_use_double_quant", kAt}));
+  ESP_TRY(const auto eight, find_boolean(told, {"load_in_8bit", kTold}));
+  ESP_TRY(const auto type, find_string(told, {"bnb_4bit_quant_type", kTold}));
+  ESP_TRY(const auto nested, find_boolean(told, {"bnb_4bit_use_double_quant", kTold}));
   scheme.form = eight.value_or(false) ? Form::scb : Form::table;
   scheme.table = type == "fp4" ? "fp4" : "nf4";
   scheme.nested = nested.value_or(false);
@@ -399,7 +399,7 @@ Result<DummyFormat> DummyFormat::read(const Quantisation& how) {
   made.block_rows_ = how.block_rows;
   made.block_columns_ = how.block_columns;
   for (const char* field : {"modules_to_not_convert", "ignore", "exclude_modules", "llm_int8_skip_modules"}) {
-    ESP_TRY(const Json* list, find_array(how.told, {field, kAt}));
+    ESP_TRY(const Json* list, find_array(how.told, {field, kTold}));
     if (list == nullptr) continue;
     for (const Json& module : *list)
       if (module.is_string()) made.left_out_.push_back(module.get<std::string>());
