@@ -48,10 +48,17 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
   ESP_TRY(auto events, parse_cache_event_config(options.cache_events));
+  ESP_TRY(auto traces, TraceConfig::from_environment());
   try {
     auto service = std::make_unique<Service>(std::move(options), std::move(keys));
     if (events) {
       ESP_TRY(service->cache_events, CacheEventPublisher::make(*std::move(events)));
+    }
+    if (service->options.watchdog > 0) {
+      ESP_TRY(service->step_watchdog, StepWatchdog::make(service->models));
+    }
+    if (traces) {
+      ESP_TRY(service->tracer, Tracer::make(*std::move(traces)));
     }
     return service;
   } catch (const std::system_error& refused) {
@@ -60,6 +67,7 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 }
 
 Service::~Service() {
+  if (step_watchdog) step_watchdog->stop();
   batches.stop();
   running.stop();
   fetches.stop();
@@ -84,6 +92,15 @@ Result<> Service::need_ready() const {
         Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {}, "loading"};
   }
   return success();
+}
+
+std::optional<double> Service::stalled_for() {
+  for (const auto& model : models.look_at_all()) {
+    const EngineStatus status = model->engine->status();
+    if (stall_watches.stalled(model->name(), status, steady_seconds(), options.watchdog))
+      return status.last_step_seconds_ago;
+  }
+  return std::nullopt;
 }
 
 int Service::retry_after() const {

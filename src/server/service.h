@@ -33,6 +33,8 @@
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
 #include "server/store/data_store.h"
+#include "server/tracing/tracer.h"
+#include "server/watchdog/step_watchdog.h"
 
 namespace espalier::server {
 
@@ -52,6 +54,8 @@ class Service {
   Result<> need_ready() const;
 
   int retry_after() const;  // seconds
+  // How long ago the last step of an engine was that stands still although work waits; none: no engine does.
+  std::optional<double> stalled_for();
   bool loopback() const { return is_loopback(options.host); }
   std::size_t active() const { return light.count() + heavy.count() + storing.count(); }
 
@@ -65,6 +69,7 @@ class Service {
   UnknownFields unknown_fields;
   ActiveIds active_ids;
   std::shared_ptr<CacheEventPublisher> cache_events;  // null: nobody is told
+  std::unique_ptr<Tracer> tracer;                     // null: nothing is traced
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
@@ -87,6 +92,7 @@ class Service {
   AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
+  std::unique_ptr<StepWatchdog> step_watchdog;  // null: --watchdog-timeout 0
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
   // lists of log-probabilities through `heavy`, so that formatting and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
   // one large body after another, `slow` does what may take seconds, and `pictures` makes pictures and films ready, so that

@@ -100,6 +100,8 @@ void Connection::begin_request() {
   request_id_.clear();
   origin_.clear();
   path_.clear();
+  traceparent_.clear();
+  answer_headers_ = nullptr;
   method_ = Method::get;
   http_1_0_ = wants_keep_alive_ = answered_ = streaming_ = chunked_ = input_end_seen_ = false;
   failure_status_ = 500;
@@ -158,6 +160,8 @@ Connection::Step Connection::admit() {
   state_->requests.add();
   auto answer = state_->cors.preflight(request_);
   try {
+    begin_trace(request_);
+    if (state_->hooks.answer_headers) answer_headers_ = state_->hooks.answer_headers(request_);
     if (!answer && state_->hooks.admit) answer = state_->hooks.admit(request_);
   } catch (const std::exception& failure) {
     log::error("request {}: the admission hook threw: {}", request_id_, failure.what());
@@ -275,6 +279,15 @@ HttpResponse Connection::error_response(const HttpError& error) const {
 std::string Connection::choose_id(const HttpRequest& head) {
   if (auto id = head.headers.get("x-request-id"); printable_id(id)) return std::string(id);
   return fmt::format("{:016x}{:016x}", loop_->random(), loop_->random());
+}
+
+void Connection::begin_trace(HttpRequest& head) {
+  const std::string_view given = head.headers.get("traceparent");
+  if (given.empty() && !state_->hooks.sample) return;
+  auto& random = loop_->random;
+  head.trace = continue_trace(given, head.headers.get("tracestate"), random(), random(), random());
+  if (state_->hooks.sample) head.trace->sampled = state_->hooks.sample(*head.trace);
+  traceparent_ = head.trace->traceparent();
 }
 
 }  // namespace espalier::net

@@ -43,6 +43,7 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       responder_(std::move(responder)),
       generation_(std::move(generation)),
       handle_(std::make_shared<DeliveryHandle>()),
+      account_(service.keys->account(request_)),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
       deadline_(request_.own_work
@@ -79,6 +80,7 @@ Result<> Delivery::submit() {
     open_choices_ += static_cast<std::size_t>(sampling.n);
     rules.emplace_back(request, model_->tokenizer());
   }
+  if (account_) ESP_CHECK(account_->take_prompt(summary_.prompt_tokens, steady_seconds()));
   ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
   for (std::size_t i = 0; i < streams.size(); ++i) streams_.emplace_back(std::move(streams[i]), rules[i]);
   return success();
@@ -325,12 +327,15 @@ void Delivery::record(int code, std::string_view finish_reason) {
   service_.drain_rate.finished(steady_seconds());
   service_.metrics.answered(request_.route, finish_reason, code, model_->name());
   (generation_.stream ? service_.metrics.streamed : service_.metrics.whole).add();
-  if (!service_.options.log_requests) return;
+  if (account_) account_->take_output(std::max(summary_.completion_tokens, tokens_), steady_seconds());
+  if (!service_.options.log_requests && !service_.tracer) return;
   ReplySummary told = summary_;
   told.completion_tokens = std::max(told.completion_tokens, tokens_);
   if (told.timing.first_token == 0) told.timing.first_token = first_token_;
+  if (service_.tracer) service_.tracer->record(request_, model_->name(), code, finish_reason, told, started_);
+  if (!service_.options.log_requests) return;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  log_request({request_.id, request_.route, code, elapsed}, told, finish_reason);
+  log_request(line_of(request_, code, elapsed, account_.get()), told, finish_reason);
 }
 
 }  // namespace espalier::server

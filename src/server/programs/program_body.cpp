@@ -248,6 +248,10 @@ Result<ProgramBody> parse_program(const Json& body) {
   return out;
 }
 
+std::span<const FieldRow<ProgramBody>> program_rows() {
+  return kRows;
+}
+
 std::vector<std::string> unknown_program_fields(const Json& body) {
   return KnownNames().with(std::span<const FieldRow<P>>(kRows)).unknown_in(body);
 }

@@ -281,6 +281,10 @@ std::vector<std::string_view> response_field_names() {
   return names;
 }
 
+std::span<const FieldRow<ResponseBody>> response_rows() {
+  return kRowsOfResponse;
+}
+
 std::vector<std::string> unknown_response_fields(const Json& body) {
   static const KnownNames known = KnownNames()
                                       .with(kRowsOfResponse)

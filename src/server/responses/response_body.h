@@ -15,6 +15,7 @@
 #include "base/json/json.h"
 #include "espalier/sampling.h"
 #include "server/fields/constraint_fields.h"
+#include "server/fields/field_table.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
@@ -46,6 +47,7 @@ struct ResponseBody {
 Result<ResponseBody> parse_response(const Json& body, const ServerOptions& options, const SamplingParams& defaults,
                                     bool counts);
 std::vector<std::string> unknown_response_fields(const Json& body);
+std::span<const FieldRow<ResponseBody>> response_rows();
 // Names of its fields, for the page that describes them.
 std::vector<std::string_view> response_field_names();
 
