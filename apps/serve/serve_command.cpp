@@ -195,8 +195,7 @@ class Program {
     for (;;) {
       if (const auto code = load_finished()) return *code;
       tell_alive();
-      if (const int number = signals_.wait(longest_wait());
-          number != 0) {
+      if (const int number = signals_.wait(longest_wait()); number != 0) {
         if (number == SIGTERM || number == SIGINT) return drain();
         handle(number);
       }

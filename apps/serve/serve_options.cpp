@@ -49,7 +49,8 @@ struct Section {
 constexpr Section kSections[] = {
     {"Model", " allow-download allow-pull preload max-loaded-models model-idle "},
     {"HTTP",
-     " host port served-model-name api-prefix ssl-certfile ssl-keyfile ssl-keyfile-password cors-origin allowed-host strict io-threads side-threads max-side-tasks "},
+     " host port served-model-name api-prefix ssl-certfile ssl-keyfile ssl-keyfile-password cors-origin allowed-host "
+     "strict io-threads side-threads max-side-tasks "},
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
@@ -62,7 +63,8 @@ constexpr Section kSections[] = {
     {"Pictures", " media-dir allowed-media-hosts media-timeout "},
     {"Adapters", " lora-paths lora-dir max-lora-rank max-loaded-loras max-lora-memory "},
     {"Storage", " data-dir max-data "},
-    {"Logs and metrics", " log-requests enable-metrics metrics-compat skip-server-warmup log-level log-format progress "},
+    {"Logs and metrics",
+     " log-requests enable-metrics metrics-compat skip-server-warmup log-level log-format progress "},
 };
 
 std::string section_of(std::string_view flag) {
@@ -211,9 +213,9 @@ Result<> ServeOptions::take_socket() {
   const int sockets = take_listening_sockets();
   if (sockets == 0) return success();
   if (sockets > 1)
-    return bad_request(fmt::format("the service manager opened {} sockets, but one is served; leave one ListenStream=",
-                                   sockets),
-                       "host");
+    return bad_request(
+        fmt::format("the service manager opened {} sockets, but one is served; leave one ListenStream=", sockets),
+        "host");
   ESP_TRY(server.host, net::host_of_listener(kFirstListeningSocket));
   server.listen_fd = kFirstListeningSocket;
   return success();

@@ -70,7 +70,7 @@ Result<Listener> listen_unix(const std::string& path, int backlog) {
         fmt::format("cannot listen on unix:{}: {}; choose another path with --host unix:PATH", path, reason(errno)),
         "host");
   }
-  return Listener{std::move(fd), 0, path, false};
+  return Listener{std::move(fd), 0, path, true};
 }
 
 std::uint16_t bound_port(int fd) {
@@ -134,7 +134,8 @@ Result<> check_listening(int fd) {
 std::string path_of(int fd) {
   sockaddr_un address{};
   socklen_t length = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sun_family != AF_UNIX) return {};
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sun_family != AF_UNIX)
+    return {};
   const std::size_t size = std::min(sizeof address.sun_path, length - offsetof(sockaddr_un, sun_path));
   if (size > 0 && address.sun_path[0] == '\0') return "@" + std::string(address.sun_path + 1, size - 1);
   return std::string(address.sun_path, ::strnlen(address.sun_path, size));
@@ -172,7 +173,7 @@ Result<Listener> adopt_listener(int fd) {
   ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const std::string path = path_of(fd);
-  return Listener{UniqueFd(fd), path.empty() ? bound_port(fd) : std::uint16_t{0}, path, true};
+  return Listener{UniqueFd(fd), path.empty() ? bound_port(fd) : std::uint16_t{0}, path, false};
 }
 
 Result<std::string> host_of_listener(int fd) {

@@ -17,8 +17,8 @@ namespace espalier::net {
 struct Listener {
   UniqueFd fd;
   std::uint16_t port = 0;  // the one bound, also when 0 was asked for; 0 for a Unix socket
-  std::string unix_path;   // "" for TCP; removed by the owner when it stops
-  bool inherited = false;  // a supervisor's: its path stays
+  std::string unix_path;   // "" for TCP
+  bool owns_path = false;  // made here, and to be removed by the owner when it stops; a supervisor's stays
 };
 
 // `host`: a name, an IPv4 or IPv6 address, in brackets or not ("::" takes both families), or "unix:PATH". A Unix socket that a killed

@@ -1,7 +1,9 @@
 // The small parts: JSON writing, metrics text, keys, retry hints, route policies, error shapes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <random>
@@ -19,6 +21,7 @@
 #include "server/metrics/metrics_text.h"
 #include "server/readiness.h"
 #include "server/routes/routes.h"
+#include "server/steady_seconds.h"
 #include "testing/data.h"
 
 namespace espalier::server {
@@ -141,15 +144,15 @@ TEST(KeyRing, WhatAKeyHasUsedOutlivesAReload) {
   ASSERT_TRUE(ring.ok());
   net::HttpRequest http;
   http.headers = bearer("k");
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now = steady_seconds();
   EXPECT_TRUE((*ring)->account(http)->take_request(now).ok());
   ASSERT_TRUE((*ring)->reload().ok());
   EXPECT_EQ((*ring)->account(http)->take_request(now).error().code, "rate_limit_exceeded");
 }
 
 TEST(KeyRing, WrongTermsNameTheirLine) {
-  for (const char* wrong : {"k rpm=0", "k rpm=many", "k tpm=-1", "k expires=tomorrow", "k expires=2026-02-30", "k name=",
-                            "k colour=red", "k more", "k rpm=1\nk rpm=2"}) {
+  for (const char* wrong : {"k rpm=0", "k rpm=many", "k tpm=-1", "k expires=tomorrow", "k expires=2026-02-30",
+                            "k name=", "k colour=red", "k more", "k rpm=1\nk rpm=2"}) {
     const KeyFile file(("first\n" + std::string(wrong) + "\n").c_str());
     const auto ring = KeyRing::load({}, file.path, "");
     ASSERT_FALSE(ring.ok()) << wrong;

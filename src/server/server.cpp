@@ -240,7 +240,7 @@ void Server::cut() {
 
 void Server::stop(std::chrono::milliseconds limit) {
   http_->server->stop(limit);
-  if (service_->tracer) service_->tracer->stop(std::max(limit, kLastTraces));
+  if (service_->tracer) service_->tracer->stop(kLastTraces);
 }
 
 Result<> Server::reload_keys() {

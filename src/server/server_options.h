@@ -94,7 +94,9 @@ struct ServerOptions {
     field(o.host, "host", "ADDRESS", "where to listen: an address, a name or unix:PATH");
     field(o.port, "port", "PORT", "0 takes a free one and prints it");
     field(o.api_keys, "api-key", "KEY", "asked for on every route but health and metrics; may be given several times");
-    field(o.api_key_file, "api-key-file", "FILE", "one key a line, read again on SIGHUP; behind it name=NAME, rpm=REQUESTS and tpm=TOKENS a minute, expires=2027-01-31");
+    field(o.api_key_file, "api-key-file", "FILE",
+          "one key a line, read again on SIGHUP; behind it name=NAME, rpm=REQUESTS and tpm=TOKENS a minute, "
+          "expires=2027-01-31");
     field(o.admin_api_key, "admin-api-key", "KEY", "asked for on control routes");
     field(o.ssl_certfile, "ssl-certfile", "FILE",
           "TLS with this certificate and its chain (PEM); read again on SIGHUP and when it changes");

@@ -19,10 +19,6 @@ double seconds_since_1970() {
 
 }  // namespace
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring)
     : options(std::move(service_options)),
       keys(std::move(key_ring)),

@@ -32,6 +32,7 @@
 #include "server/responses/running_responses.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
+#include "server/steady_seconds.h"
 #include "server/store/data_store.h"
 #include "server/tracing/tracer.h"
 #include "server/watchdog/step_watchdog.h"
@@ -101,7 +102,5 @@ class Service {
   BackgroundPool pool, bulk, slow, pictures;
   MediaDownloads downloads;
 };
-
-double steady_seconds();
 
 }  // namespace espalier::server

@@ -19,6 +19,10 @@ def value(ended, key):
     return found and found.groups()
 
 
+def variable(flag):
+    return "ESPALIER_" + flag.upper().replace("-", "_")
+
+
 class Precedence(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -73,6 +77,32 @@ class Precedence(unittest.TestCase):
     def test_truth_values_of_the_environment(self):
         for word, wanted in (("1", "true"), ("on", "true"), ("false", "false"), ("0", "false")):
             self.assertEqual(value(config(env={"ESPALIER_STRICT": word}), "strict"), (wanted, "ESPALIER_STRICT"))
+
+
+class EveryFlag(unittest.TestCase):
+    """No flag stands alone: each has a variable of the environment and a key of the file, and is shown with where it comes from."""
+
+    @classmethod
+    def setUpClass(cls):
+        printed = config().out
+        cls.flags = re.findall(r"^(?:# )?([a-z][a-z0-9-]*): ", printed, re.M)
+        cls.defaults = {flag: json.loads(said) for flag, said in re.findall(r"^([a-z0-9-]+): (.*)  # default$", printed, re.M)}
+
+    def test_each_has_a_variable(self):
+        shown = espalier("serve", "--help").out
+        self.assertGreater(len(self.flags), 60)
+        for flag in self.flags:
+            self.assertIn(variable(flag), shown, flag)
+        said = {variable(flag): str(value).lower() if isinstance(value, bool) else str(value) for flag, value in self.defaults.items()}
+        ended = config(env=said)
+        self.assertEqual({flag: value(ended, flag)[1] for flag in self.defaults}, {flag: variable(flag) for flag in self.defaults})
+
+    def test_each_is_a_key_of_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "serve.yaml"
+            file.write_text("".join(f"{flag}: {json.dumps(said)}\n" for flag, said in self.defaults.items()))
+            ended = config("--config", file)
+        self.assertEqual({flag: value(ended, flag)[1] for flag in self.defaults}, dict.fromkeys(self.defaults, "file"))
 
 
 class UnknownVariables(unittest.TestCase):

@@ -4,11 +4,16 @@ import re
 import subprocess
 import unittest
 
-import yaml
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
-from prometheus_client.parser import text_string_to_metric_families as prometheus
-
 from harness import BINARY, SOURCE, Server
+
+try:
+    import yaml
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+    from prometheus_client.parser import text_string_to_metric_families as prometheus
+except ImportError:
+    yaml = prometheus = open_metrics = None
+
+with_clients = unittest.skipUnless(prometheus, "prometheus_client and PyYAML are not installed")
 
 SHORT = {"input_ids": [1, 2, 3], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
 WORDS = {"sum", "by", "rate", "increase", "histogram_quantile", "le", "and", "or", "label_values", "instance", "model", "code",
@@ -24,10 +29,10 @@ VLLM_BOARD = ["vllm:e2e_request_latency_seconds_bucket", "vllm:e2e_request_laten
               "vllm:num_preemptions_total", "vllm:cache_config_info"]
 
 
-def samples_of(text, parse=prometheus):
+def samples_of(text, parse=None):
     """Every sample by name: the list of its labels."""
     found = {}
-    for family in parse(text):
+    for family in (parse or prometheus)(text):
         for sample in family.samples:
             found.setdefault(sample.name, []).append(sample.labels)
     return found
@@ -53,6 +58,7 @@ def expect_answerable(case, query, found):
         case.assertLessEqual(matched | grouped, labels, f"{name} in {query}")
 
 
+@with_clients
 class Boards(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -121,6 +127,7 @@ class Boards(unittest.TestCase):
             self.assertEqual(self.server.metric("vllm:" + vllms), value, ours)
 
 
+@with_clients
 class Compat(unittest.TestCase):
     def test_names_of_others_are_there_as_asked(self):
         for flags, there in (((), {"espalier", "sglang"}), (("--metrics-compat", "none"), {"espalier"})):

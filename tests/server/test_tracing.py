@@ -108,8 +108,25 @@ class Tracing(unittest.TestCase):
         first, second = (attributes(s) for s in self.collector.servers())
         self.assertEqual((first["gen_ai.operation.name"], first["gen_ai.usage.cache_read.input_tokens"]), ("chat", 0))
         self.assertGreater(second["gen_ai.usage.cache_read.input_tokens"], 0)
+        self.assertEqual((first["espalier.cache.miss_reason"], second["espalier.cache.miss_reason"]), ("cold", "limit"))
         self.assertNotEqual(*(s["traceId"] for s in self.collector.servers()))
         self.assertNotIn("the-secret-word", json.dumps(self.collector.bodies))
+
+    def test_calls_of_tools_are_parts_of_their_own_without_the_clients_words(self):
+        server = self.start("--tool-call-parser", "hermes")
+        tool = {"type": "function", "function": {"name": "the_secret_tool", "strict": True, "parameters": {
+            "type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"], "additionalProperties": False}}}
+        reply = server.post("/v1/chat/completions", {**CHAT, "tools": [tool], "tool_choice": "required", "parallel_tool_calls": False,
+                                                     "max_tokens": 200, "temperature": 0})
+        self.assertEqual(len(reply.json["choices"][0]["message"]["tool_calls"]), 1)
+        eventually(lambda: len(self.collector.servers()), 1)
+        root, = self.collector.servers()
+        self.assertEqual(attributes(root)["espalier.tool_calls"], 1)
+        call, = [s for s in self.collector.spans() if s["name"] == "tool_call"]
+        decode, = [s for s in self.collector.spans() if s["name"] == "decode"]
+        self.assertEqual(call["parentSpanId"], root["spanId"])
+        self.assertLessEqual(int(decode["startTimeUnixNano"]), int(call["startTimeUnixNano"]) + 1_000_000)
+        self.assertNotIn("the_secret_tool", json.dumps(self.collector.bodies))
 
     def test_failures_say_what_they_were(self):
         server = self.start("--max-total-tokens", "512")

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -17,6 +18,8 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace espalier {
@@ -117,10 +120,36 @@ std::string state_and_time(const fs::path& task) {
   return fmt::format("{}, {:.2f} s of processor time", word, seconds);
 }
 
+// What threads of this program wait in, by the number that the kernel tells.
+constexpr std::pair<long, std::string_view> kCalls[] = {
+    {SYS_futex, "futex (a lock, a condition, another thread)"},
+    {SYS_epoll_pwait, "epoll_wait (sockets)"},
+    {SYS_ppoll, "poll (sockets)"},
+    {SYS_rt_sigtimedwait, "sigtimedwait (signals)"},
+    {SYS_clock_nanosleep, "nanosleep (time)"},
+    {SYS_read, "read"},
+    {SYS_pread64, "pread (a file)"},
+    {SYS_write, "write"},
+    {SYS_fsync, "fsync (a disk)"},
+    {SYS_fdatasync, "fdatasync (a disk)"},
+    {SYS_recvmsg, "recvmsg (a socket)"},
+    {SYS_wait4, "wait (a child)"},
+#ifdef __x86_64__
+    {SYS_epoll_wait, "epoll_wait (sockets)"},
+    {SYS_poll, "poll (sockets)"},
+#endif
+};
+
+std::string call_in_words(const std::string& number) {
+  const auto* known =
+      std::ranges::find_if(kCalls, [&](const auto& row) { return std::to_string(row.first) == number; });
+  return known == std::end(kCalls) ? "system call " + number : std::string(known->second);
+}
+
 std::string system_call(const fs::path& task) {
   const std::string line = first_line(task / "syscall"), where = first_line(task / "wchan");
   std::string text;
-  if (!line.empty() && line != "running") text = ", system call " + line.substr(0, line.find(' '));
+  if (!line.empty() && line != "running") text = ", " + call_in_words(line.substr(0, line.find(' ')));
   if (!where.empty() && where != "0") text += " in " + where;
   return text;
 }

@@ -58,7 +58,7 @@ std::string_view name_of(int number) {
 }
 
 void say_running() {
-  say("requests that ran:");
+  say("\nrequests that ran:");
   int count = 0;
   for (const Slot& slot : slots) {
     if (!slot.used.load(std::memory_order_acquire)) continue;
@@ -68,27 +68,28 @@ void say_running() {
   say(count == 0 ? " none\n" : "\n");
 }
 
-void report(int number, siginfo_t* info, void*) {
-  if (!reporting.exchange(true)) {
-    say("\nespalier ");
-    say(version_text);
-    say(" crashed: ");
-    say(name_of(number));
-    if (number != SIGABRT) {
-      say(" at address 0x");
-      say_number(reinterpret_cast<std::uintptr_t>(info->si_addr), 16);
-    }
-    char name[16] = "";
-#ifdef __linux__
-    ::pthread_getname_np(::pthread_self(), name, sizeof name);
-#endif
-    say(" in thread ");
-    say({name, ::strnlen(name, sizeof name)});
-    say("\nstack (addr2line -Cfe PROGRAM OFFSET):\n");
-    void* frames[kMostFrames];
-    ::backtrace_symbols_fd(frames, ::backtrace(frames, kMostFrames), STDERR_FILENO);
-    say_running();
+void say_cause(int number, const siginfo_t& info) {
+  say("\nespalier ");
+  say(version_text);
+  say(" crashed: ");
+  say(name_of(number));
+  if (number != SIGABRT) {
+    say(" at address 0x");
+    say_number(reinterpret_cast<std::uintptr_t>(info.si_addr), 16);
   }
+  char name[16] = "";
+  ::pthread_getname_np(::pthread_self(), name, sizeof name);
+  say(" in thread ");
+  say({name, ::strnlen(name, sizeof name)});
+}
+
+void report(int number, siginfo_t* info, void*) {
+  while (reporting.exchange(true)) ::pause();  // another thread tells, and then ends all of us
+  say_cause(number, *info);
+  say_running();  // first: to walk a broken stack may fail
+  say("stack (addr2line -Cfe PROGRAM OFFSET):\n");
+  void* frames[kMostFrames];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, kMostFrames), STDERR_FILENO);
   // SA_RESETHAND: the signal now ends the process, with its own exit status and core.
   ::raise(number);
 }

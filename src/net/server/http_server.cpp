@@ -316,7 +316,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds timeout) {
   threads_.clear();
   for (auto* limits : {state_->limits.get(), courtesy_.get()}) limits->on_release(nullptr);
   work_.clear();
-  if (!listener_.unix_path.empty() && !std::exchange(listener_.inherited, true)) ::unlink(listener_.unix_path.c_str());
+  if (std::exchange(listener_.owns_path, false)) ::unlink(listener_.unix_path.c_str());
   listener_.fd.reset();
 }
 
@@ -378,7 +378,8 @@ std::string HttpServer::url() const {
   const auto& options = impl_->state().options;
   if (port() == 0) return "unix:" + impl_->listener().unix_path;
   const bool v6 = options.host.find(':') != std::string::npos && !options.host.starts_with('[');
-  return fmt::format("{}://{}{}{}:{}", impl_->state().tls ? "https" : "http", v6 ? "[" : "", options.host, v6 ? "]" : "", port());
+  return fmt::format("{}://{}{}{}:{}", impl_->state().tls ? "https" : "http", v6 ? "[" : "", options.host,
+                     v6 ? "]" : "", port());
 }
 
 Result<> HttpServer::reload_certificate() {

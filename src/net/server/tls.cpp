@@ -51,7 +51,8 @@ Result<> check_file(std::string_view flag, const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), R_OK) == 0)
     return success();
-  return Error{Error::Kind::not_found, fmt::format("--{} {} is not a readable file", flag, path), std::string(flag), {}};
+  return Error{
+      Error::Kind::not_found, fmt::format("--{} {} is not a readable file", flag, path), std::string(flag), {}};
 }
 
 Result<std::shared_ptr<ssl_ctx_st>> read_files(const TlsFiles& files) {
@@ -73,10 +74,11 @@ Result<std::shared_ptr<ssl_ctx_st>> read_files(const TlsFiles& files) {
   if (::SSL_CTX_use_certificate_chain_file(context.get(), files.certificate.c_str()) != 1)
     return unusable("ssl-certfile", files.certificate, "no certificate in PEM form can be read: " + last_reason());
   if (::SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1)
-    return unusable("ssl-keyfile", key,
-                    fmt::format("no private key of this certificate in PEM form can be read ({}); a key with a password "
-                                "needs --ssl-keyfile-password",
-                                last_reason()));
+    return unusable(
+        "ssl-keyfile", key,
+        fmt::format("no private key of this certificate in PEM form can be read ({}); a key with a password "
+                    "needs --ssl-keyfile-password",
+                    last_reason()));
   if (::SSL_CTX_check_private_key(context.get()) != 1)
     return unusable("ssl-keyfile", key, "the key is not that of the certificate: " + last_reason());
   return context;

@@ -24,9 +24,9 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 Result<std::int64_t> rate(std::string_view name, std::string_view value) {
   const auto number = whole_number(value);
   if (number && *number >= 1 && *number <= kMostAMinute) return *number;
-  return bad_request(fmt::format("{}={} must be a whole number from 1 to {}; leave it out for no limit", name, value,
-                                 kMostAMinute),
-                     std::string(name));
+  return bad_request(
+      fmt::format("{}={} must be a whole number from 1 to {}; leave it out for no limit", name, value, kMostAMinute),
+      std::string(name));
 }
 
 Result<> read_word(KeyTerms& terms, std::string_view word) {

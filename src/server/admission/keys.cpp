@@ -5,9 +5,11 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <set>
+
+#include "server/steady_seconds.h"
 
 namespace espalier::server {
 namespace {
@@ -52,15 +54,6 @@ std::string tenant_name(std::string_view key) {
   return name;
 }
 
-double steady_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::int64_t seconds_since_1970() {
-  using namespace std::chrono;
-  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 KeyDigest sha256(std::string_view text) {
@@ -99,7 +92,7 @@ void KeyRing::keep_accounts(std::vector<Known>& known) const {
   for (Known& now : known) {
     for (const Known& before : known_) {
       if (!now.account || !before.account || !equal(now.digest, before.digest)) continue;
-      before.account->set_terms(now.account->terms(), steady_now());
+      before.account->set_terms(now.account->terms(), steady_seconds());
       now.account = before.account;
     }
   }
@@ -120,7 +113,8 @@ Result<KeyRing::Known> KeyRing::read_line(std::string_view line) {
 }
 
 Result<> KeyRing::read_file(std::vector<Known>& known) const {
-  const Error unreadable{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  const Error unreadable{
+      Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
   struct stat status{};
   if (::stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return unreadable;
   if (static_cast<std::size_t>(status.st_size) > kMostKeyFileBytes) {
@@ -169,7 +163,7 @@ Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
   if (key.empty()) return Caller::nobody;
   if (admin) return Caller::admin;
   if (found == nullptr) return Caller::nobody;
-  return found->account && found->account->expired(seconds_since_1970()) ? Caller::expired : Caller::user;
+  return found->account && found->account->expired(std::time(nullptr)) ? Caller::expired : Caller::user;
 }
 
 std::shared_ptr<KeyAccount> KeyRing::account(const net::HttpRequest& http) const {

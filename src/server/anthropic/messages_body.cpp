@@ -247,6 +247,10 @@ Result<> read_sampling(const Json& body, SamplingParams& out, bool counts) {
 
 }  // namespace
 
+std::span<const std::string_view> messages_field_names() {
+  return kNames;
+}
+
 std::vector<std::string> unknown_messages_fields(const Json& body) {
   std::vector<std::string> unknown;
   if (!body.is_object()) return unknown;

@@ -87,6 +87,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   void collect();
   bool deliver();  // false: it is over
   void note_token(const TextEvent& event);
+  void note_calls();
   bool note_end(const TextEnd& end);  // false: it is an error that ends the whole request
   bool finish();
   bool finish_stream();

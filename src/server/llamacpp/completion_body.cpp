@@ -118,6 +118,10 @@ std::span<const FieldRow<LlamaCppBody>> llamacpp_rows() {
   return kLlamaCppRows;
 }
 
+std::span<const std::string_view> llamacpp_accepted_names() {
+  return kLlamaCppAccepted;
+}
+
 std::vector<std::string> unknown_llamacpp_fields(const Json& body) {
   static const KnownNames known = KnownNames()
                                       .with(llamacpp_rows())

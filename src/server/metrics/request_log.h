@@ -18,8 +18,8 @@ namespace espalier::server {
 struct RequestLine {
   std::string_view id, route;
   int status = 200;
-  double seconds = 0;  // since the request was read
-  std::string key = {};             // what the key file calls the caller's key
+  double seconds = 0;              // since the request was read
+  std::string key = {};            // what the key file calls the caller's key
   std::string_view trace_id = {};  // where it is traced, or the client does
 };
 // `account` may be null.

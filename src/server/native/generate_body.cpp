@@ -78,9 +78,9 @@ constexpr FieldRow<I> kRows[] = {
     {"session_params", &read_session, "none", "id, rid, offset, replace, drop_previous_output: a turn of a session"},
 };
 
-constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",    "no_logs",        "custom_labels",
-                                          "modalities",     "custom_params",  "bootstrap_host", "bootstrap_port",
-                                          "bootstrap_room", "routed_dp_rank", "return_bytes"};
+constexpr std::string_view kAccepted[] = {
+    "session_id",     "log_metrics",    "no_logs",        "custom_labels",  "modalities",   "custom_params",
+    "bootstrap_host", "bootstrap_port", "bootstrap_room", "routed_dp_rank", "return_bytes", "guided_decoding_backend"};
 
 // Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
 bool is_per_item(const FieldRow<I>& row, const Json& value) {
@@ -162,15 +162,18 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
   return read_fields(body, generate_item_rows(), out);
 }
 
+std::span<const std::string_view> generate_accepted_names() {
+  return kAccepted;
+}
+
 std::vector<std::string> unknown_generate_fields(const Json& body) {
-  static const KnownNames known =
-      KnownNames()
-          .with(generate_item_rows())
-          .with(refused_sampling_fields())
-          .with(std::span<const std::string_view>(kAccepted))
-          .with(native_constraint_rows())
-          .with({"text", "input_ids", "image_data", "video_data", "stream", "return_prompt_token_ids", "model",
-                 "segments", "guided_decoding_backend"});
+  static const KnownNames known = KnownNames()
+                                      .with(generate_item_rows())
+                                      .with(refused_sampling_fields())
+                                      .with(std::span<const std::string_view>(kAccepted))
+                                      .with(native_constraint_rows())
+                                      .with({"text", "input_ids", "image_data", "video_data", "stream",
+                                             "return_prompt_token_ids", "model", "segments"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;

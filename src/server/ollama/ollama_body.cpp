@@ -229,6 +229,10 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
   return out;
 }
 
+std::span<const std::string_view> ollama_field_names() {
+  return kBodyNames;
+}
+
 std::vector<std::string> unknown_ollama_fields(const Json& body) {
   static const KnownNames known = KnownNames().with(std::span<const std::string_view>(kBodyNames));
   static const KnownNames known_options = KnownNames()

@@ -20,21 +20,37 @@ struct SchemaOfTarget {
   FieldRange range;
 
   template <class T>
-  Json operator()(bool T::*) const { return typed("boolean"); }
+  Json operator()(bool T::*) const {
+    return typed("boolean");
+  }
   template <class T>
-  Json operator()(int T::*) const { return number("integer"); }
+  Json operator()(int T::*) const {
+    return number("integer");
+  }
   template <class T>
-  Json operator()(double T::*) const { return number("number"); }
+  Json operator()(double T::*) const {
+    return number("number");
+  }
   template <class T>
-  Json operator()(std::string T::*) const { return typed("string"); }
+  Json operator()(std::string T::*) const {
+    return typed("string");
+  }
   template <class T>
-  Json operator()(std::optional<bool> T::*) const { return typed("boolean"); }
+  Json operator()(std::optional<bool> T::*) const {
+    return typed("boolean");
+  }
   template <class T>
-  Json operator()(std::optional<int> T::*) const { return number("integer"); }
+  Json operator()(std::optional<int> T::*) const {
+    return number("integer");
+  }
   template <class T>
-  Json operator()(std::optional<double> T::*) const { return number("number"); }
+  Json operator()(std::optional<double> T::*) const {
+    return number("number");
+  }
   template <class T>
-  Json operator()(std::optional<std::string> T::*) const { return typed("string"); }
+  Json operator()(std::optional<std::string> T::*) const {
+    return typed("string");
+  }
   template <class T>
   Json operator()(std::vector<TokenId> T::*) const {
     Json schema = typed("array");
@@ -42,7 +58,9 @@ struct SchemaOfTarget {
     return schema;
   }
   template <class T>
-  Json operator()(FieldReader<T>) const { return Json::object(); }
+  Json operator()(FieldReader<T>) const {
+    return Json::object();
+  }
 
  private:
   static Json typed(const char* type);

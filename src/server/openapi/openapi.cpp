@@ -15,22 +15,45 @@ struct Tag {
 
 // The first that fits.
 constexpr Tag kTags[] = {
-    {"/v1/messages", "Anthropic"},      {"/v1/cache", "Cache"},         {"/v1/programs", "Programs"},
-    {"/v1/rerank", "Pooling"},          {"/v1/score", "Pooling"},       {"/v1/classify", "Pooling"},
-    {"/v1/embeddings", "Pooling"},      {"/v1/loads", "Operations"},    {"/v1/", "OpenAI"},
-    {"/v2/", "Pooling"},                {"/api/", "Ollama"},            {"/completion", "llama.cpp"},
-    {"/infill", "llama.cpp"},           {"/props", "llama.cpp"},        {"/slots", "llama.cpp"},
-    {"/embedding", "llama.cpp"},        {"/rerank", "Pooling"},         {"/score", "Pooling"},
-    {"/classify", "Pooling"},           {"/pooling", "Pooling"},        {"/encode", "Pooling"},
-    {"/health", "Operations"},          {"/livez", "Operations"},       {"/ready", "Operations"},
-    {"/ping", "Operations"},            {"/metrics", "Operations"},     {"/version", "Operations"},
-    {"/openapi.json", "Operations"},    {"/docs", "Operations"},        {"/models/", "Operations"},
-    {"/flush_cache", "Operations"},     {"/abort_request", "Operations"}, {"/", "Native"},
+    {"/v1/messages", "Anthropic"},
+    {"/v1/cache", "Cache"},
+    {"/v1/programs", "Programs"},
+    {"/v1/rerank", "Pooling"},
+    {"/v1/score", "Pooling"},
+    {"/v1/classify", "Pooling"},
+    {"/v1/embeddings", "Pooling"},
+    {"/v1/loads", "Operations"},
+    {"/v1/", "OpenAI"},
+    {"/v2/", "Pooling"},
+    {"/api/", "Ollama"},
+    {"/completion", "llama.cpp"},
+    {"/infill", "llama.cpp"},
+    {"/props", "llama.cpp"},
+    {"/slots", "llama.cpp"},
+    {"/embedding", "llama.cpp"},
+    {"/rerank", "Pooling"},
+    {"/score", "Pooling"},
+    {"/classify", "Pooling"},
+    {"/pooling", "Pooling"},
+    {"/encode", "Pooling"},
+    {"/health", "Operations"},
+    {"/livez", "Operations"},
+    {"/ready", "Operations"},
+    {"/ping", "Operations"},
+    {"/metrics", "Operations"},
+    {"/version", "Operations"},
+    {"/openapi.json", "Operations"},
+    {"/docs", "Operations"},
+    {"/models/", "Operations"},
+    {"/flush_cache", "Operations"},
+    {"/abort_request", "Operations"},
+    {"/", "Native"},
 };
 
 std::string tag_of(std::string_view pattern) {
   if (pattern == "/") return "Operations";
-  return std::string(std::ranges::find_if(kTags, [&](const Tag& tag) { return pattern.starts_with(tag.prefix); })->name);
+  return std::string(
+      std::ranges::find_if(kTags, [&](const Tag& tag) { return pattern.starts_with(tag.prefix); })->name);
 }
 
 std::vector<std::string> words_of(std::string_view pattern) {
@@ -55,8 +78,8 @@ std::string operation_id(std::string_view method, std::string_view pattern) {
   return id;
 }
 
-Json parameters_of(const std::vector<std::string>& words) {
-  Json parameters = Json::array();
+Json parameters_of(std::string_view method, std::string_view pattern, const std::vector<std::string>& words) {
+  Json parameters = query_of_route(method, pattern);
   for (const std::string& word : words) {
     if (word.front() != '{') continue;
     parameters.push_back({{"name", word.substr(1, word.size() - 2)},
@@ -94,13 +117,16 @@ Json operation(std::string_view method, const net::RouteName& route, Json& schem
               {"tags", Json::array({tag_of(route.pattern)})},
               {"description", access_in_words(policy.access)},
               {"security", security_of(policy.access)}};
-  if (Json parameters = parameters_of(words); !parameters.empty()) out["parameters"] = std::move(parameters);
+  if (Json parameters = parameters_of(method, route.pattern, words); !parameters.empty())
+    out["parameters"] = std::move(parameters);
   Json content = {{"application/json", Json::object()}};
-  if (auto body = method == "POST" ? body_of_route(route.pattern) : std::nullopt) {
-    if (body->schema["properties"].contains("stream")) content["text/event-stream"] = Json::object();
+  const bool has_body = method == "POST" || method == "PUT";
+  if (auto body = has_body ? body_of_route(route.pattern) : std::nullopt) {
+    if (body->schema["properties"].contains("stream"))
+      content[route.pattern.starts_with("/api/") ? "application/x-ndjson" : "text/event-stream"] = Json::object();
     out["requestBody"] = {
         {"required", true},
-        {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/" + body->name}}}}}}}};
+        {"content", {{body->media_type, {{"schema", {{"$ref", "#/components/schemas/" + body->name}}}}}}}};
     schemas[body->name] = std::move(body->schema);
   }
   out["responses"] = {{"200", {{"description", "done"}, {"content", std::move(content)}}},
@@ -134,15 +160,16 @@ Json openapi_document(const net::Router& router, std::string_view api_prefix) {
   const Json refusal = {
       {"description", "refused, or failed; Anthropic's and Ollama's routes have their own shapes (docs/http.md)"},
       {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
-  return {{"openapi", "3.1.0"},
-          {"info", {{"title", "Espalier"}, {"version", ESPALIER_VERSION}, {"description", "A server for language models"}}},
-          {"paths", std::move(paths)},
-          {"components",
-           {{"schemas", std::move(schemas)},
-            {"responses", {{"Refusal", refusal}}},
-            {"securitySchemes",
-             {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
-              {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}}}}}};
+  return {
+      {"openapi", "3.1.0"},
+      {"info", {{"title", "Espalier"}, {"version", ESPALIER_VERSION}, {"description", "A server for language models"}}},
+      {"paths", std::move(paths)},
+      {"components",
+       {{"schemas", std::move(schemas)},
+        {"responses", {{"Refusal", refusal}}},
+        {"securitySchemes",
+         {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}},
+          {"key", {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}}}}}};
 }
 
 }  // namespace espalier::server

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
+#include "server/anthropic/messages_body.h"
 #include "server/fields/llama_fields.h"
 #include "server/fields/sampling_fields.h"
 #include "server/llamacpp/completion_body.h"
 #include "server/native/generate_body.h"
+#include "server/ollama/ollama_body.h"
 #include "server/openai/body_fields.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
 #include "server/openapi/body_schema.h"
+#include "server/openapi/plain_fields.h"
 #include "server/pooling/pooled_body.h"
 #include "server/programs/program_body.h"
 #include "server/prompt/chat_prompt.h"
@@ -24,122 +26,241 @@ Json object_schema() {
   return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", true}};
 }
 
-// What is read by hand; the rest of the object is in tables.
-void add_plain(Json& object, std::string_view name, const char* schema, bool required = false) {
-  auto parsed = parse_json(schema);
-  object["properties"][std::string(name)] = parsed.ok() ? std::move(parsed).value() : Json::object();
-  if (required) object["required"].push_back(std::string(name));
+// Names that are known and change nothing.
+template <class Names>
+void add_accepted(Json& object, const Names& names) {
+  for (const std::string_view name : names)
+    if (!object["properties"].contains(name))
+      object["properties"][std::string(name)] = {{"description", "accepted, without an effect"}};
 }
 
-constexpr const char* kMessages =
-    R"({"type":"array","minItems":1,"description":"the conversation so far","items":{"type":"object","required":["role"],)"
-    R"("properties":{"role":{"type":"string"},"content":{"description":"a text, or a list of parts: {\"type\":\"text\",)"
-    R"(\"text\":...}, {\"type\":\"image_url\",\"image_url\":{\"url\":...}}"},"tool_calls":{"type":"array"},)"
-    R"("tool_call_id":{"type":"string"},"name":{"type":"string"}}}})";
-constexpr const char* kPrompt =
-    R"({"description":"a text, a list of texts, token ids, or a list of such lists"})";
+void add_conversation(Json& object) {
+  add_rows(object, chat_prompt_rows());
+  add_plain_fields(object, "Conversation");
+}
 
 void add_openai(Json& object) {
   add_rows(object, openai_rows());
   add_rows(object, openai_sampling_rows());
   add_rows(object, openai_constraint_rows());
+  add_accepted(object, openai_accepted_names());
 }
 
-Json chat_schema() {
-  Json object = object_schema();
+void add_chat(Json& object) {
   add_openai(object);
-  add_rows(object, chat_prompt_rows());
   add_rows(object, chat_rows());
-  add_plain(object, "messages", kMessages, true);
-  return object;
+  add_conversation(object);
 }
 
-Json completion_schema() {
-  Json object = object_schema();
+void add_completion(Json& object) {
   add_openai(object);
   add_rows(object, completion_rows());
-  add_plain(object, "prompt", kPrompt, true);
-  return object;
 }
 
-Json generate_schema() {
-  Json object = object_schema(), sampling = object_schema();
+void add_generate(Json& object) {
+  Json sampling = object_schema();
   add_rows(sampling, native_sampling_rows());
   add_rows(sampling, native_constraint_rows());
   add_rows(object, native_constraint_rows());
   add_rows(object, generate_item_rows());
-  add_plain(object, "text", R"({"description":"a prompt, or a list of them"})");
-  add_plain(object, "input_ids", R"({"description":"token ids of a prompt, or a list of such lists"})");
-  add_plain(object, "image_data", R"({"description":"pictures of the prompt: URLs, data URLs, files, base64"})");
-  add_plain(object, "stream", R"({"type":["boolean","null"],"default":false,"description":"server-sent events"})");
+  sampling["description"] = "lengths, sampling, stops and constraints";
   object["properties"]["sampling_params"] = std::move(sampling);
-  return object;
+  add_accepted(object, generate_accepted_names());
 }
 
-Json response_schema() {
-  Json object = object_schema();
-  for (const std::string_view name : response_field_names()) object["properties"][std::string(name)] = Json::object();
+void add_response(Json& object) {
   add_rows(object, openai_sampling_rows());
   add_rows(object, openai_constraint_rows());
   add_rows(object, response_rows());
-  add_plain(object, "input", R"({"description":"a text, or a list of items"})", true);
-  return object;
+  add_accepted(object, response_accepted_names());
 }
 
-Json program_schema() {
-  Json object = object_schema();
+void add_program(Json& object) {
   add_rows(object, program_rows());
   object["required"].push_back("program");
-  return object;
 }
 
-Json llamacpp_schema() {
-  Json object = object_schema();
+void add_llamacpp(Json& object) {
   add_rows(object, openai_constraint_rows());
   add_rows(object, llama_sampling_rows());
   add_rows(object, llamacpp_rows());
-  add_plain(object, "prompt", kPrompt, true);
-  return object;
+  add_accepted(object, llama_accepted_names());
+  add_accepted(object, llamacpp_accepted_names());
 }
 
-Json pooled_schema() {
-  Json object = object_schema();
+void add_message(Json& object) {
+  add_plain_fields(object, "Message");
+  add_accepted(object, messages_field_names());
+}
+
+void add_ollama(Json& object) {
+  add_plain_fields(object, "OllamaShared");
+  add_plain_fields(object, "OllamaPrompt");
+  add_plain_fields(object, "OllamaChat");
+  add_plain_fields(object, "OllamaGenerate");
+  add_accepted(object, ollama_field_names());
+  Json options = object_schema();
+  add_rows(options, llama_sampling_rows());
+  add_accepted(options, llama_accepted_names());
+  options["properties"]["num_predict"] = {{"type", "integer"}, {"description", "0 or less: to the context limit"}};
+  object["properties"]["options"] = std::move(options);
+}
+
+void add_ollama_name(Json& object) {
+  add_plain_fields(object, "OllamaShared");
+}
+
+void add_pooled(Json& object) {
   add_rows(object, pooled_rows());
-  return object;
+}
+
+// /classify is SGLang's route and vLLM's.
+void add_either_classify(Json& object) {
+  add_pooled(object);
+  add_plain_fields(object, "Embedding");
+  add_plain_fields(object, "Encode");
+}
+
+void add_constraints(Json& object) {
+  add_rows(object, openai_constraint_rows());
 }
 
 struct BodyRow {
   std::string_view pattern, name;
-  Json (*schema)();
+  void (*add)(Json& object) = nullptr;  // from tables; null: all fields are plain ones
 };
 
 constexpr BodyRow kBodies[] = {
-    {"/v1/chat/completions", "ChatCompletion", chat_schema},
-    {"/v1/chat/completions/input_tokens", "ChatCompletion", chat_schema},
-    {"/v1/completions", "Completion", completion_schema},
-    {"/generate", "Generate", generate_schema},
-    {"/v1/responses", "Response", response_schema},
-    {"/v1/responses/input_tokens", "Response", response_schema},
-    {"/v1/programs", "Program", program_schema},
-    {"/completion", "LlamaCppCompletion", llamacpp_schema},
-    {"/completions", "LlamaCppCompletion", llamacpp_schema},
-    {"/v1/embeddings", "Pooled", pooled_schema},
-    {"/v1/rerank", "Pooled", pooled_schema},
-    {"/v2/rerank", "Pooled", pooled_schema},
-    {"/rerank", "Pooled", pooled_schema},
-    {"/v1/score", "Pooled", pooled_schema},
-    {"/score", "Pooled", pooled_schema},
-    {"/v1/classify", "Pooled", pooled_schema},
-    {"/classify", "Pooled", pooled_schema},
-    {"/pooling", "Pooled", pooled_schema},
+    {"/v1/chat/completions", "ChatCompletion", add_chat},
+    {"/v1/chat/completions/input_tokens", "CountedChat", add_conversation},
+    {"/v1/chat/completions/{id}", "Metadata"},
+    {"/v1/completions", "Completion", add_completion},
+    {"/generate", "Generate", add_generate},
+    {"/concate_and_append_request", "BranchesToAppend"},
+    {"/v1/responses", "Response", add_response},
+    {"/v1/responses/input_tokens", "Response", add_response},
+    {"/v1/conversations", "NewConversation"},
+    {"/v1/conversations/{id}", "Metadata"},
+    {"/v1/conversations/{id}/items", "Items"},
+    {"/v1/batches", "Batch"},
+    {"/v1/messages", "Message", add_message},
+    {"/v1/messages/count_tokens", "Message", add_message},
+    {"/v1/programs", "Program", add_program},
+    {"/completion", "LlamaCppCompletion", add_llamacpp},
+    {"/completions", "LlamaCppCompletion", add_llamacpp},
+    {"/infill", "LlamaCppInfill", add_llamacpp},
+    {"/api/chat", "OllamaPrompt", add_ollama},
+    {"/api/generate", "OllamaPrompt", add_ollama},
+    {"/api/show", "OllamaName", add_ollama_name},
+    {"/api/pull", "OllamaPull", add_ollama_name},
+    {"/api/embed", "OllamaEmbed", add_ollama_name},
+    {"/api/embeddings", "OllamaEmbeddings", add_ollama_name},
+    {"/embedding", "LlamaCppEmbedding", add_pooled},
+    {"/embeddings", "LlamaCppEmbedding", add_pooled},
+    {"/v1/embeddings", "Embedding", add_pooled},
+    {"/pooling", "Embedding", add_pooled},
+    {"/v1/classify", "Embedding", add_pooled},
+    {"/classify", "EncodeOrClassify", add_either_classify},
+    {"/encode", "Encode", add_pooled},
+    {"/v1/rerank", "Rerank", add_pooled},
+    {"/v2/rerank", "Rerank", add_pooled},
+    {"/rerank", "Rerank", add_pooled},
+    {"/v1/reranking", "Rerank", add_pooled},
+    {"/reranking", "Rerank", add_pooled},
+    {"/v1/score", "Score", add_pooled},
+    {"/score", "Score", add_pooled},
+    {"/tokenize", "Tokenize", add_conversation},
+    {"/v1/tokenize", "Tokenize", add_conversation},
+    {"/detokenize", "Detokenize"},
+    {"/v1/detokenize", "Detokenize"},
+    {"/apply-template", "Conversation", add_conversation},
+    {"/parse_function_call", "CallsToParse"},
+    {"/separate_reasoning", "ReasoningToSeparate"},
+    {"/open_session", "OpenSession"},
+    {"/close_session", "CloseSession"},
+    {"/abort_request", "Abort"},
+    {"/v1/cache/pin", "Pin", add_conversation},
+    {"/v1/cache/unpin", "Unpin"},
+    {"/v1/grammar/graph", "Drawing", add_constraints},
+    {"/models/load", "ModelName"},
+    {"/models/unload", "ModelName"},
+    {"/load_lora_adapter", "LoadAdapter"},
+    {"/v1/load_lora_adapter", "LoadAdapter"},
+    {"/unload_lora_adapter", "UnloadAdapter"},
+    {"/v1/unload_lora_adapter", "UnloadAdapter"},
 };
+
+struct QueryRow {
+  std::string_view pattern, name, type, meaning;
+};
+
+constexpr std::string_view kLimit = "how many at most", kAfter = "the id of the last one that you have";
+constexpr std::string_view kOrder = "asc or desc, by the time of making";
+
+constexpr QueryRow kQueries[] = {
+    {"/v1/files", "purpose", "string", "only files of this purpose"},
+    {"/v1/files", "limit", "integer", kLimit},
+    {"/v1/files", "after", "string", kAfter},
+    {"/v1/files", "order", "string", kOrder},
+    {"/v1/batches", "limit", "integer", kLimit},
+    {"/v1/batches", "after", "string", kAfter},
+    {"/v1/chat/completions", "limit", "integer", kLimit},
+    {"/v1/chat/completions", "after", "string", kAfter},
+    {"/v1/chat/completions", "order", "string", kOrder},
+    {"/v1/chat/completions", "model", "string", "only answers of this model"},
+    {"/v1/chat/completions/{id}/messages", "limit", "integer", kLimit},
+    {"/v1/chat/completions/{id}/messages", "after", "string", kAfter},
+    {"/v1/chat/completions/{id}/messages", "order", "string", kOrder},
+    {"/v1/responses/{id}", "stream", "boolean", "its events again"},
+    {"/v1/responses/{id}", "starting_after", "integer", "events behind this number"},
+    {"/v1/responses/{id}/input_items", "limit", "integer", kLimit},
+    {"/v1/responses/{id}/input_items", "after", "string", kAfter},
+    {"/v1/responses/{id}/input_items", "order", "string", kOrder},
+    {"/v1/conversations/{id}/items", "limit", "integer", kLimit},
+    {"/v1/conversations/{id}/items", "after", "string", kAfter},
+    {"/v1/conversations/{id}/items", "order", "string", kOrder},
+    {"/flush_cache", "timeout", "number", "seconds to wait until nothing runs"},
+    {"/slots", "fail_on_no_slot", "integer", "1: 503 when all are taken"},
+    {"/v1/cache/tree", "model", "string", "which model's"},
+    {"/v1/cache/tree", "search", "string", "nodes with this text are marked"},
+    {"/v1/cache/tree", "limit", "integer", "so many nodes at most"},
+    {"/v1/cache/tree", "depth", "integer", "so many nodes below one another at most"},
+    {"/v1/cache/tree", "tokens", "integer", "so many tokens of each node at most"},
+};
+
+// What an upload brings.
+RouteBody file_body() {
+  Json object = object_schema();
+  object["required"] = Json::array({"file", "purpose"});
+  object["properties"] = {{"file", {{"type", "string"}, {"format", "binary"}}},
+                          {"purpose", {{"type", "string"}}},
+                          {"expires_after[anchor]", {{"type", "string"}, {"enum", Json::array({"created_at"})}}},
+                          {"expires_after[seconds]", {{"type", "integer"}, {"minimum", 3600}, {"maximum", 2'592'000}}}};
+  return {"Upload", "multipart/form-data", std::move(object)};
+}
 
 }  // namespace
 
 std::optional<RouteBody> body_of_route(std::string_view pattern) {
+  if (pattern == "/v1/files") return file_body();
   const auto* row = std::ranges::find(kBodies, pattern, &BodyRow::pattern);
   if (row == std::end(kBodies)) return std::nullopt;
-  return RouteBody{std::string(row->name), row->schema()};
+  Json object = object_schema();
+  if (row->add != nullptr) row->add(object);
+  add_plain_fields(object, row->name);
+  return RouteBody{std::string(row->name), "application/json", std::move(object)};
+}
+
+Json query_of_route(std::string_view method, std::string_view pattern) {
+  Json parameters = Json::array();
+  for (const QueryRow& row : kQueries) {
+    if (row.pattern != pattern || (method != "GET" && pattern != "/flush_cache")) continue;
+    parameters.push_back({{"name", std::string(row.name)},
+                          {"in", "query"},
+                          {"description", std::string(row.meaning)},
+                          {"schema", {{"type", std::string(row.type)}}}});
+  }
+  return parameters;
 }
 
 }  // namespace espalier::server

@@ -1,5 +1,5 @@
-#include "base/system/crash_report.h"
 #include "server/pooling/pooled_texts.h"
+#include "base/system/crash_report.h"
 
 #include <fmt/format.h>
 

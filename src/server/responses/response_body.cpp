@@ -285,6 +285,10 @@ std::span<const FieldRow<ResponseBody>> response_rows() {
   return kRowsOfResponse;
 }
 
+std::span<const std::string_view> response_accepted_names() {
+  return kResponseAccepted;
+}
+
 std::vector<std::string> unknown_response_fields(const Json& body) {
   static const KnownNames known = KnownNames()
                                       .with(kRowsOfResponse)

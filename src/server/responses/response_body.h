@@ -9,7 +9,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json/json.h"
@@ -46,6 +48,7 @@ struct ResponseBody {
 // `defaults`: what a body that says nothing gets. `counts`: nothing is generated.
 Result<ResponseBody> parse_response(const Json& body, const ServerOptions& options, const SamplingParams& defaults,
                                     bool counts);
+std::span<const std::string_view> response_accepted_names();  // that change nothing
 std::vector<std::string> unknown_response_fields(const Json& body);
 std::span<const FieldRow<ResponseBody>> response_rows();
 // Names of its fields, for the page that describes them.

@@ -36,13 +36,12 @@ net::HttpResponse docs_page() {
 Result<> add_openapi_routes(net::Router& router, Service& service) {
   using net::Method;
   auto document = std::make_shared<Document>();
-  ESP_CHECK(router.add(Method::get, "/openapi.json",
-                       [&service, &router, document](net::HttpRequest http, net::Responder responder) {
-                         std::call_once(document->made, [&] {
-                           document->text = json_text(openapi_document(router, service.options.api_prefix));
-                         });
-                         respond(service, http, responder, net::HttpResponse::json(200, document->text));
-                       }));
+  ESP_CHECK(router.add(
+      Method::get, "/openapi.json", [&service, &router, document](net::HttpRequest http, net::Responder responder) {
+        std::call_once(document->made,
+                       [&] { document->text = json_text(openapi_document(router, service.options.api_prefix)); });
+        respond(service, http, responder, net::HttpResponse::json(200, document->text));
+      }));
   return router.add(Method::get, "/docs", [&service](net::HttpRequest http, net::Responder responder) {
     respond(service, http, responder, docs_page());
   });

@@ -11,6 +11,7 @@ namespace espalier::server {
 namespace {
 
 constexpr int kServerSpan = 2, kInternalSpan = 1, kErrorStatus = 2;
+constexpr std::size_t kMostCalls = 128;  // that have spans of their own
 using SystemTime = std::chrono::system_clock::time_point;
 
 std::string nanoseconds(SystemTime time) {
@@ -49,9 +50,7 @@ class AttributeWriter {
   }
 
  private:
-  JsonWriter& begin(std::string_view name) {
-    return json_.open('{').field("key", name).key("value").open('{');
-  }
+  JsonWriter& begin(std::string_view name) { return json_.open('{').field("key", name).key("value").open('{'); }
   JsonWriter& json_;
 };
 
@@ -83,6 +82,8 @@ void write_server_span(JsonWriter& json, const RequestTrace& trace) {
     attributes.text("http.route", trace.route);
     attributes.number("http.response.status_code", trace.status);
     attributes.text("espalier.request.id", trace.id);
+    attributes.text("espalier.cache.miss_reason", told.cache_end);
+    attributes.number("espalier.tool_calls", std::ssize(told.call_begins));
     if (trace.status >= 400)
       attributes.text("error.type", told.error_code.empty() ? std::to_string(trace.status) : told.error_code);
   }
@@ -91,8 +92,8 @@ void write_server_span(JsonWriter& json, const RequestTrace& trace) {
   json.close('}').close('}');
 }
 
-void write_child(JsonWriter& json, const RequestTrace& trace, int number, std::string_view name, double from,
-                 double to, std::initializer_list<std::pair<std::string_view, std::int64_t>> figures) {
+void write_child(JsonWriter& json, const RequestTrace& trace, int number, std::string_view name, double from, double to,
+                 std::initializer_list<std::pair<std::string_view, std::int64_t>> figures) {
   begin_span(json, trace, child_id(trace.context.span_id, number), trace.context.span_id, name, kInternalSpan,
              later(trace.submitted, from), later(trace.submitted, to));
   {
@@ -100,6 +101,16 @@ void write_child(JsonWriter& json, const RequestTrace& trace, int number, std::s
     for (const auto& [key, value] : figures) attributes.number(key, value);
   }
   json.close('}');
+}
+
+// Each call of a tool, from where the answer begins to write it to the next one. Their names are the client's words.
+void write_calls(JsonWriter& json, const RequestTrace& trace, double ended) {
+  const std::vector<double>& begins = trace.summary.call_begins;
+  for (std::size_t i = 0; i < std::min(begins.size(), kMostCalls); ++i) {
+    const double until = i + 1 < begins.size() ? begins[i + 1] : std::max(begins[i], ended);
+    write_child(json, trace, 4 + static_cast<int>(i), "tool_call", begins[i], until,
+                {{"espalier.tool_call.index", static_cast<std::int64_t>(i)}});
+  }
 }
 
 // As far as the request came.
@@ -113,8 +124,10 @@ void write_children(JsonWriter& json, const RequestTrace& trace) {
               {{"espalier.prefill.cached_tokens", told.cached_tokens},
                {"espalier.prefill.computed_tokens", std::max(0, told.prompt_tokens - told.cached_tokens)}});
   if (told.completion_tokens == 0) return;
-  const double ended = t.finished > 0 ? t.finished : std::chrono::duration<double>(trace.ended - trace.submitted).count();
+  const double ended =
+      t.finished > 0 ? t.finished : std::chrono::duration<double>(trace.ended - trace.submitted).count();
   write_child(json, trace, 3, "decode", first, ended, {{"espalier.decode.tokens", told.completion_tokens}});
+  write_calls(json, trace, ended);
 }
 
 }  // namespace

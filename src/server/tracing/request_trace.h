@@ -1,5 +1,5 @@
-// request_trace.h: one answered request as spans: a server span with children for waiting, reading the prompt and
-// generating.
+// request_trace.h: one answered request as spans: a server span with children for waiting, reading the prompt, generating,
+// and each call of a tool in the answer.
 //
 // Attributes have the names of OpenTelemetry's conventions for generative AI (semantic conventions 1.37, still in
 // development) and for HTTP; what those have no name for begins with "espalier.". No prompt, text or key is in any.

@@ -68,8 +68,9 @@ Result<> read_sampler(TraceConfig& config, const Variable& variable) {
     return success();
   }
   if (name != "traceidratio")
-    return bad_request("OTEL_TRACES_SAMPLER must be always_on, always_off, traceidratio, or parentbased_ and one of them",
-                       "OTEL_TRACES_SAMPLER");
+    return bad_request(
+        "OTEL_TRACES_SAMPLER must be always_on, always_off, traceidratio, or parentbased_ and one of them",
+        "OTEL_TRACES_SAMPLER");
   const std::string ratio = variable("OTEL_TRACES_SAMPLER_ARG");
   if (ratio.empty()) return success();
   ESP_TRY(config.ratio, number(ratio, "OTEL_TRACES_SAMPLER_ARG", 0, 1));

@@ -22,12 +22,12 @@ namespace espalier::server {
 
 // How a tracer is set up.
 struct TraceConfig {
-  std::string url;        // of the collector, path included
-  net::Headers headers;   // keys of the collector, perhaps: never logged
+  std::string url;       // of the collector, path included
+  net::Headers headers;  // keys of the collector, perhaps: never logged
   std::chrono::milliseconds timeout{10'000};
   std::vector<std::pair<std::string, std::string>> resource;  // service.name among them
-  bool parent_based = true;  // a caller's decision counts
-  double ratio = 1;          // of the traces that begin here
+  bool parent_based = true;                                   // a caller's decision counts
+  double ratio = 1;                                           // of the traces that begin here
 
   bool samples(const net::TraceContext& context) const;
 

@@ -36,8 +36,16 @@ void Tracer::record(const net::HttpRequest& request, const std::string& model, i
                     std::string_view finish_reason, const ReplySummary& summary, Steady::time_point submitted) {
   if (!request.trace || !request.trace->sampled) return;
   const auto received = request.received_at == Steady::time_point() ? submitted : request.received_at;
-  RequestTrace trace{*request.trace, request.id, std::string(request.route), model, operation_of(request.route), status,
-                     std::string(finish_reason), summary, time_of_day(received), time_of_day(submitted),
+  RequestTrace trace{*request.trace,
+                     request.id,
+                     std::string(request.route),
+                     model,
+                     operation_of(request.route),
+                     status,
+                     std::string(finish_reason),
+                     summary,
+                     time_of_day(received),
+                     time_of_day(submitted),
                      std::chrono::system_clock::now()};
   {
     const std::scoped_lock lock(mutex_);

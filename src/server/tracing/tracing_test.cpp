@@ -84,10 +84,13 @@ TEST(TraceConfig, TheSamplerKeepsItsShareAndHeedsTheCaller) {
 TEST(RequestTrace, SpansFollowOneAnotherUnderOneParent) {
   RequestTrace trace;
   trace.context = net::continue_trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "v=1", 5, 0, 0);
-  trace.id = "req", trace.route = "/v1/chat/completions", trace.model = "m", trace.operation = operation_of(trace.route);
+  trace.id = "req", trace.route = "/v1/chat/completions", trace.model = "m",
+  trace.operation = operation_of(trace.route);
   trace.finish_reason = "stop";
   trace.summary.prompt_tokens = 10, trace.summary.cached_tokens = 4, trace.summary.completion_tokens = 3;
   trace.summary.timing = {0.25, 0.5, 1};
+  trace.summary.cache_end = "diverged";
+  trace.summary.call_begins = {0.6, 0.7};
   trace.received = std::chrono::system_clock::time_point(std::chrono::seconds(1000));
   trace.submitted = trace.received + std::chrono::milliseconds(10);
   trace.ended = trace.received + std::chrono::milliseconds(1010);
@@ -96,7 +99,7 @@ TEST(RequestTrace, SpansFollowOneAnotherUnderOneParent) {
   const auto json = parse_json(otlp_json(config, std::span(&trace, 1)));
   ASSERT_TRUE(json.ok()) << json.error().message;
   const Json& spans = (*json)["resourceSpans"][0]["scopeSpans"][0]["spans"];
-  ASSERT_EQ(spans.size(), 4u);
+  ASSERT_EQ(spans.size(), 6u);
   EXPECT_EQ(spans[0]["name"], "chat m");
   EXPECT_EQ(spans[0]["parentSpanId"], "b7ad6b7169203331");
   std::set<std::string> ids;
@@ -104,7 +107,7 @@ TEST(RequestTrace, SpansFollowOneAnotherUnderOneParent) {
     EXPECT_EQ(span["traceId"], "0af7651916cd43dd8448eb211c80319c");
     ids.insert(span["spanId"].get<std::string>());
   }
-  EXPECT_EQ(ids.size(), 4u);
+  EXPECT_EQ(ids.size(), 6u);
   const char* const names[] = {"queue", "prefill", "decode"};
   std::string before = "1000010000000";
   for (std::size_t i = 0; i < 3; ++i) {
@@ -115,6 +118,10 @@ TEST(RequestTrace, SpansFollowOneAnotherUnderOneParent) {
     before = child["endTimeUnixNano"].get<std::string>();
   }
   EXPECT_EQ(before, "1001010000000");
+  EXPECT_EQ(spans[4]["name"], "tool_call");
+  EXPECT_EQ(spans[4]["startTimeUnixNano"], "1000610000000");
+  EXPECT_EQ(spans[4]["endTimeUnixNano"], spans[5]["startTimeUnixNano"]);
+  EXPECT_EQ(spans[5]["endTimeUnixNano"], "1001010000000");
 }
 
 }  // namespace tracing_test

@@ -10,7 +10,7 @@
 #include "base/threads/start_thread.h"
 #include "base/threads/thread_name.h"
 #include "engine/engine_metrics.h"
-#include "server/service.h"
+#include "server/steady_seconds.h"
 
 namespace espalier::server {
 namespace {
@@ -18,15 +18,10 @@ namespace {
 constexpr double kTimes = 100, kLeastSeconds = 1, kFirstStepSeconds = 30, kQuietSeconds = 30;
 constexpr std::chrono::milliseconds kLookEvery{200};
 
-double mean_step(const EngineMetrics& metrics) {
-  const auto steps = static_cast<double>(metrics.steps.value());
-  return steps > 0 ? metrics.step.sum() / steps : 0;
-}
-
 }  // namespace
 
-double longest_step(double mean_seconds) {
-  return mean_seconds > 0 ? std::max(kLeastSeconds, kTimes * mean_seconds) : kFirstStepSeconds;
+double longest_step(double expected_seconds) {
+  return expected_seconds > 0 ? std::max(kLeastSeconds, kTimes * expected_seconds) : kFirstStepSeconds;
 }
 
 Result<std::unique_ptr<StepWatchdog>> StepWatchdog::make(const ModelSet& models) {
@@ -52,15 +47,16 @@ void StepWatchdog::run(const std::stop_token& stop) {
 void StepWatchdog::look(double now) {
   for (const auto& model : models_.look_at_all()) {
     const EngineStatus status = model->engine->status();
-    const double mean = mean_step(model->engine->metrics()), limit = longest_step(mean);
+    const double expected = model->engine->metrics().expected_step.value(), limit = longest_step(expected);
     Watched& watched = watched_[model->name()];
     if (!watched.watch.stalled(status, now, limit)) continue;
     if ((watched.told && watched.told_step == status.steps) || now - told_at_ < kQuietSeconds) continue;
     watched.told = true;
     watched.told_step = status.steps;
     told_at_ = now;
-    log::error("{}: {} requests run and {} wait, but no step came to its end for {:.1f} s, where {:.4f} s are usual\n{}",
-               model->name(), status.running, status.waiting, limit, mean, thread_waits());
+    log::error(
+        "{}: {} requests run and {} wait, but no step came to its end for {:.1f} s, where {:.4f} s were expected\n{}",
+        model->name(), status.running, status.waiting, limit, expected, thread_waits());
   }
 }
 

@@ -1,8 +1,9 @@
 // step_watchdog.h: looks at the engines' steps from outside and writes what every thread waits for when one takes far
-// longer than steps do.
+// longer than was expected of it.
 //
-// What is expected of a step is the mean of those so far; a hundred times that, and at least a second, is too long. A
-// step is told once, and no more than one in half a minute. Nothing is ended: /health says when the server is stuck.
+// The engine expects a step of so many rows to take what such steps took (EngineMetrics::expected_step); a hundred times
+// that, and at least a second, is too long. A step is told once, and no more than one in half a minute. Nothing is
+// ended: /health says when the server is stuck.
 // Threads: one of its own; stop(): any. Fails: make: no_thread().
 #pragma once
 
@@ -17,8 +18,8 @@
 
 namespace espalier::server {
 
-// How long a step may take before it is told: seconds, of a mean of those so far (0: none was made).
-double longest_step(double mean_seconds);
+// How long a step may take before it is told, of what was expected of it (0: nothing was known), in seconds.
+double longest_step(double expected_seconds);
 
 // The thread that looks.
 class StepWatchdog {
