@@ -20,6 +20,16 @@ constexpr std::size_t kUnpackSlice = 256 * 1024;  // of a gzipped body between t
 constexpr int kPlaceTries = 3;
 constexpr auto kPlacePause = std::chrono::milliseconds(5);
 
+// A request's place in a trace: the client's, or one of its own where somebody may want to see it.
+std::optional<TraceContext> trace_of(const Headers& headers, const std::function<bool(const TraceContext&)>& sample,
+                                     std::mt19937_64& random) {
+  const std::string_view given = headers.get("traceparent");
+  if (given.empty() && !sample) return std::nullopt;
+  TraceContext trace = continue_trace(given, headers.get("tracestate"), random(), random(), random());
+  if (sample) trace.sampled = sample(trace);
+  return trace;
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<Loop> loop, std::shared_ptr<ServerState> state, UniqueFd socket, Peer peer,
@@ -160,7 +170,8 @@ Connection::Step Connection::admit() {
   state_->requests.add();
   auto answer = state_->cors.preflight(request_);
   try {
-    begin_trace(request_);
+    request_.trace = trace_of(request_.headers, state_->hooks.sample, loop_->random);
+    if (request_.trace) traceparent_ = request_.trace->traceparent();
     if (state_->hooks.answer_headers) answer_headers_ = state_->hooks.answer_headers(request_);
     if (!answer && state_->hooks.admit) answer = state_->hooks.admit(request_);
   } catch (const std::exception& failure) {
@@ -279,15 +290,6 @@ HttpResponse Connection::error_response(const HttpError& error) const {
 std::string Connection::choose_id(const HttpRequest& head) {
   if (auto id = head.headers.get("x-request-id"); printable_id(id)) return std::string(id);
   return fmt::format("{:016x}{:016x}", loop_->random(), loop_->random());
-}
-
-void Connection::begin_trace(HttpRequest& head) {
-  const std::string_view given = head.headers.get("traceparent");
-  if (given.empty() && !state_->hooks.sample) return;
-  auto& random = loop_->random;
-  head.trace = continue_trace(given, head.headers.get("tracestate"), random(), random(), random());
-  if (state_->hooks.sample) head.trace->sampled = state_->hooks.sample(*head.trace);
-  traceparent_ = head.trace->traceparent();
 }
 
 }  // namespace espalier::net

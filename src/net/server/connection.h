@@ -67,7 +67,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point next_look() const;
   void check_time();
   std::string choose_id(const HttpRequest& head);
-  void begin_trace(HttpRequest& head);
   bool keep_alive() const;
   bool head_only() const { return method_ == Method::head; }
 

@@ -350,10 +350,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(ServerOptions options, Se
   if (!hooks.handle) return bad_request("a server needs a handler", "hooks.handle");
   if (!hooks.error_body) hooks.error_body = openai_error;
   widen_read_ahead(options);
-  std::shared_ptr<TlsContext> tls;
-  if (!options.tls.certificate.empty()) {
-    ESP_TRY(tls, TlsContext::make(options.tls));
-  }
+  ESP_TRY(auto tls, TlsContext::make(options.tls));
   ESP_TRY(auto listener, make_listener(options));
   std::size_t limit = connection_limit(options);
   auto state = std::make_shared<ServerState>(std::move(options), std::move(hooks), limit, std::move(tls));

@@ -183,6 +183,7 @@ std::string TlsSession::output() {
 // ---- certificates -------------------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<TlsContext>> TlsContext::make(TlsFiles files) {
+  if (files.certificate.empty()) return std::shared_ptr<TlsContext>();
   std::shared_ptr<TlsContext> context(new TlsContext(std::move(files)));  // the constructor is private
   ESP_CHECK(context->reload());
   return context;

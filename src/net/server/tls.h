@@ -58,7 +58,7 @@ class TlsSession {
 // The certificate that new connections get.
 class TlsContext {
  public:
-  static Result<std::shared_ptr<TlsContext>> make(TlsFiles files);
+  static Result<std::shared_ptr<TlsContext>> make(TlsFiles files);  // null without a certificate
 
   Result<> reload();
   std::unique_ptr<TlsSession> session();  // throws bad_alloc

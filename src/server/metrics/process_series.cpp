@@ -28,6 +28,13 @@ void write_net(MetricsText& text, const net::ServerStats& stats) {
   text.sample(static_cast<double>(log::lost_lines()), {});
 }
 
+void write_traces(MetricsText& text, const Tracer& tracer) {
+  text.counter("espalier_traces_sent", "Requests whose spans a collector took");
+  text.sample(static_cast<double>(tracer.sent.value()), {});
+  text.counter("espalier_traces_dropped", "Requests whose spans nobody took");
+  text.sample(static_cast<double>(tracer.dropped.value()), {});
+}
+
 void write_process(MetricsText& text, double started_at) {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -359,13 +359,6 @@ void write_requests(MetricsText& text, const Service& service, const std::string
   text.sample(static_cast<double>(service.active()), {});
 }
 
-void write_traces(MetricsText& text, const Tracer& tracer) {
-  text.counter("espalier_traces_sent", "Requests whose spans a collector took");
-  text.sample(static_cast<double>(tracer.sent.value()), {});
-  text.counter("espalier_traces_dropped", "Requests whose spans nobody took");
-  text.sample(static_cast<double>(tracer.dropped.value()), {});
-}
-
 void write_pools(MetricsText& text, const Service& service) {
   const std::pair<const char*, const BackgroundPool*> pools[] = {
       {"text", &service.pool}, {"bulk", &service.bulk}, {"slow", &service.slow}, {"pictures", &service.pictures}};
