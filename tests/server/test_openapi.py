@@ -135,7 +135,7 @@ class Document(unittest.TestCase):
         self.assertIn("default-src 'none'", reply.headers["Content-Security-Policy"])
         page = Page()
         page.feed(reply.body.decode())
-        self.assertEqual(page.addresses, {"openapi.json"})
+        self.assertEqual(page.addresses, {"openapi.json", "data:,"})
         self.assertEqual(page.unnamed, [])
 
     def test_it_asks_for_the_key_like_any_route(self):

@@ -23,9 +23,10 @@ net::HttpResponse docs_page() {
   net::HttpResponse response;
   response.headers.set("Content-Type", "text/html; charset=utf-8");
   response.headers.set("Cache-Control", "no-cache");
-  response.headers.set("Content-Security-Policy",
-                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-                       "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+  response.headers.set(
+      "Content-Security-Policy",
+      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+      "frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
   response.headers.set("X-Content-Type-Options", "nosniff");
   response.body.assign(reinterpret_cast<const char*>(kDocsPage), sizeof kDocsPage);
   return response;
