@@ -27,14 +27,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostFrames = 48, kFramesShown = 16;
-constexpr int kOwnFrames = 2;  // the handler's, and the kernel's that called it
+constexpr int kMostPlaces = 48, kPlacesShown = 16;
+constexpr int kOwnPlaces = 2;  // the handler's, and the kernel's that called it
 constexpr long kAnswerNanoseconds = 100'000'000;
 
 // One question at a time. The handler runs on the thread that was asked.
 std::atomic<pid_t> asked{0};
-void* frames[kMostFrames];
-std::atomic<int> frame_count{0};
+void* places[kMostPlaces];
+std::atomic<int> place_count{0};
 sem_t answered;
 
 pid_t thread_id() {
@@ -44,7 +44,7 @@ pid_t thread_id() {
 void tell_place(int) {
   if (asked.load() != thread_id()) return;  // somebody else's urgent data, or an answer that came too late
   const int kept = errno;
-  frame_count = ::backtrace(frames, kMostFrames);
+  place_count = ::backtrace(places, kMostPlaces);
   asked = 0;
   ::sem_post(&answered);
   errno = kept;
@@ -52,7 +52,7 @@ void tell_place(int) {
 
 void install() {
   static const bool done = [] {
-    ::backtrace(frames, 1);  // what it loads is not to be loaded in a handler
+    ::backtrace(places, 1);  // what it loads is not to be loaded in a handler
     ::sem_init(&answered, 0, 0);
     struct sigaction action{};
     action.sa_handler = tell_place;
@@ -79,17 +79,17 @@ std::string places_of(pid_t thread) {
   if (thread == thread_id()) return "    (this thread writes the report)\n";
   while (::sem_trywait(&answered) == 0) {
   }
-  frame_count = 0;
+  place_count = 0;
   asked = thread;
   if (::syscall(SYS_tgkill, ::getpid(), thread, SIGURG) != 0 || !wait_for_answer()) {
     asked = 0;
     return "    (it does not say where it is)\n";
   }
-  const int count = frame_count;
-  const std::unique_ptr<char*, void (*)(char**)> names(::backtrace_symbols(frames, count),
+  const int count = place_count;
+  const std::unique_ptr<char*, void (*)(char**)> names(::backtrace_symbols(places, count),
                                                        [](char** list) { std::free(list); });
   std::string text;
-  for (int i = kOwnFrames; names && i < count && i < kOwnFrames + kFramesShown; ++i)
+  for (int i = kOwnPlaces; names && i < count && i < kOwnPlaces + kPlacesShown; ++i)
     text += fmt::format("    {}\n", names.get()[i]);
   return text;
 }

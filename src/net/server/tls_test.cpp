@@ -173,7 +173,7 @@ TEST(TlsSession, WhatIsNoTlsBreaksTheSessionAndNothingElse) {
     }
     session->received(bytes, plain);
     EXPECT_EQ(plain, "");
-    if (round == 0) EXPECT_TRUE(session->broken());
+    EXPECT_TRUE(round > 0 || session->broken());
   }
 }
 
