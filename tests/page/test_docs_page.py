@@ -22,6 +22,7 @@ class DocsPage(BrowserCase):
 
     def test_every_operation_stands_there_with_a_call_to_copy(self):
         page = self.docs()
+        expect(page.locator("#state")).to_contain_text(f"{len(self.document['paths'])} paths, version ")
         page.screenshot(path=str(SHOTS / "docs.png"))
         self.assertEqual(page.locator("section pre").count(), len(self.operations))
         chat = page.locator("#post_v1_chat_completions")

@@ -31,6 +31,9 @@ PLAIN = ("/detokenize", "/abort_request", "/open_session", "/parse_function_call
          "/v1/batches", "/load_lora_adapter", "/v1/grammar/graph", "/close_session", "/unload_lora_adapter")
 
 
+GOOD = {"/v1/grammar/graph": {"regex": "a"}, "/parse_function_call": {"text": "a", "tool_call_parser": "hermes"}}
+
+
 def documented_paths():
     """Every `GET /path` and `POST /path` of the documentation, shortened ones left out."""
     for page in ("http.md", "embeddings.md", "lora.md", "several-models.md", "operations.md"):
@@ -63,6 +66,11 @@ class Document(unittest.TestCase):
         self.assertEqual(len(ids), len(set(ids)))
 
     def test_every_route_is_answered_and_every_documented_one_is_there(self):
+        def taken_by_an_id(path, method):
+            """The last part of a route that is an id may have slashes in it, as names of models have."""
+            return any(known.endswith("}") and method in ops and re.match(re.sub(r"\\{\w+\\}", ".+", re.escape(known)), path)
+                       for known, ops in self.document["paths"].items())
+
         for path, operations in self.document["paths"].items():
             asked = re.sub(r"\{\w+\}", "none", path)
             for method in ("get", "post", "put", "delete"):
@@ -71,7 +79,7 @@ class Document(unittest.TestCase):
                     self.assertNotIn(reply.status, (405, 501), f"{method} {path}")
                     if reply.status == 404:
                         self.assertNotEqual(reply.json.get("error", {}).get("code") if reply.json.get("error") else None, "route_not_found", path)
-                else:
+                elif not taken_by_an_id(path, method):
                     self.assertEqual(reply.status, 405, f"{method} {path}")
         named = list(documented_paths())
         self.assertGreater(len(named), 40)
@@ -123,8 +131,7 @@ class Document(unittest.TestCase):
                     continue
                 good = {other: {"string": "a", "array": [], "object": {}, "integer": 1}[type_of(about)]
                         for other, about in schema.items() if other != name and not isinstance(about.get("type", []), list)}
-                if path == "/v1/grammar/graph":
-                    good = {"regex": "a"}
+                good = GOOD.get(path, good)
                 reply = self.post(path, good | {name: WRONG[kind]})
                 self.assertEqual(reply.status, 400, f"{path} {name}: {reply.body}")
                 self.assertIn(name, reply.body.decode(), path)

@@ -8,7 +8,7 @@ import unittest
 from harness import Server, eventually
 
 SHORT = {"input_ids": [1, 2, 3, 4, 5], "sampling_params": {"temperature": 0, "max_new_tokens": 6, "ignore_eos": True}}
-CHAT = {"model": "m", "messages": [{"role": "user", "content": "the-secret-word"}], "max_tokens": 4}
+CHAT = {"model": "default", "messages": [{"role": "user", "content": "the-secret-word"}], "max_tokens": 4}
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -134,7 +134,7 @@ class Tracing(unittest.TestCase):
         self.assertEqual(refused.status, 400)  # refused before any work: no span, and an answer with a traceparent all the same
         self.assertRegex(refused.headers["traceparent"], "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$")
         late = server.post("/generate", {**SHORT, "sampling_params": {"temperature": 0, "max_new_tokens": 400, "ignore_eos": True}},
-                           headers={"x-deadline-ms": "20"})
+                           headers={"x-deadline-ms": "1"})
         self.assertEqual(late.status, 408, late.body)
         eventually(lambda: [attributes(s).get("error.type") for s in self.collector.servers()], ["deadline_exceeded"])
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 namespace espalier {
 namespace {
 
+constexpr std::chrono::seconds kMostWaiting{2};
 constexpr auto kMoreTime = std::chrono::seconds(60);  // while files are read, between two words of progress
 
 std::string taken(const char* name) {
@@ -59,28 +61,29 @@ ServiceNotifier ServiceNotifier::from_environment() {
 
 void ServiceNotifier::loading(std::string_view stage, int percent) const {
   const auto more = std::chrono::duration_cast<std::chrono::microseconds>(kMoreTime).count();
-  send(fmt::format("STATUS=loading: {}, {} %\nEXTEND_TIMEOUT_USEC={}\n", one_line(stage), percent, more));
+  send(fmt::format("STATUS=loading: {}, {} %\nEXTEND_TIMEOUT_USEC={}\n", one_line(stage), percent, more), Waits::no);
 }
 
 void ServiceNotifier::ready(std::string_view status) const {
-  send(fmt::format("READY=1\nSTATUS={}\nMAINPID={}\n", one_line(status), ::getpid()));
+  send(fmt::format("READY=1\nSTATUS={}\nMAINPID={}\n", one_line(status), ::getpid()), Waits::a_moment);
 }
 
 void ServiceNotifier::reloading() const {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\n", std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000));
+  send(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\n", std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000),
+       Waits::a_moment);
 }
 
 void ServiceNotifier::stopping(std::string_view status) const {
-  send(fmt::format("STOPPING=1\nSTATUS={}\n", one_line(status)));
+  send(fmt::format("STOPPING=1\nSTATUS={}\n", one_line(status)), Waits::a_moment);
 }
 
 void ServiceNotifier::alive() const {
-  send("WATCHDOG=1\n");
+  send("WATCHDOG=1\n", Waits::no);
 }
 
-void ServiceNotifier::send(std::string_view message) const {
+void ServiceNotifier::send(std::string_view message, Waits waits) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path_.empty() || socket_path_.size() >= sizeof address.sun_path) return;
@@ -90,8 +93,9 @@ void ServiceNotifier::send(std::string_view message) const {
   if (!socket) return;
   ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_path_.size());
-  // Never waits: a manager that does not read must not hold up the server.
-  (void)::sendto(socket.get(), message.data(), message.size(), MSG_DONTWAIT,
+  const timeval limit{kMostWaiting.count(), 0};  // a manager that does not read must not hold up the server for long
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  (void)::sendto(socket.get(), message.data(), message.size(), waits == Waits::no ? MSG_DONTWAIT : 0,
                  reinterpret_cast<const sockaddr*>(&address), size);
 }
 

@@ -1,7 +1,8 @@
 // service_manager.h: what a process and the service manager that started it (systemd) tell each other: readiness and
 // state over the notify socket, and sockets that were opened for it. Written straight to the socket, no library.
 //
-// Threads: ServiceNotifier: any. Fails: never; without NOTIFY_SOCKET nothing is sent, and what cannot be sent is lost.
+// Threads: ServiceNotifier: any. Fails: never; without NOTIFY_SOCKET nothing is sent. Progress and signs of life are lost
+// where the manager does not read; what changes the service's state waits for it, two seconds at most.
 // Source:  sd_notify(3), sd_listen_fds(3).
 #pragma once
 
@@ -28,9 +29,11 @@ class ServiceNotifier {
   void reloading() const;  // ready() ends it
   void stopping(std::string_view status) const;
   void alive() const;
-  void send(std::string_view message) const;  // "NAME=value" lines
 
  private:
+  enum class Waits { no, a_moment };
+  void send(std::string_view message, Waits waits) const;  // "NAME=value" lines
+
   std::string socket_path_;  // '@' in front: an abstract name
   std::optional<std::chrono::microseconds> watchdog_;
 };

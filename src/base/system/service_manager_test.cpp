@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/system/unique_fd.h"
 
@@ -58,6 +59,19 @@ TEST(ServiceNotifier, TheManagerHearsEveryStage) {
     notifier.stopping("2 requests");
     EXPECT_EQ(manager.heard(), "STOPPING=1\nSTATUS=2 requests\n");
   }
+}
+
+TEST(ServiceNotifier, ReadinessIsHeardThoughTheManagerWasBusyWhileItLoaded) {
+  const Manager manager(true);
+  const auto notifier = ServiceNotifier::from_environment();
+  for (int percent = 0; percent <= 100; ++percent) notifier.loading("reading weights", percent);
+  std::jthread tells([&] { notifier.ready("serving"); });
+  std::string heard;
+  for (int i = 0; i < 100'000 && !heard.starts_with("READY=1"); ++i) {
+    heard = manager.heard();
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(heard.starts_with("READY=1")) << heard;
 }
 
 TEST(ServiceNotifier, VariablesAreTakenOutSoThatChildrenDoNotSpeakForUs) {

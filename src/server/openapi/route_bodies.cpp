@@ -80,22 +80,23 @@ void add_program(Json& object) {
   object["required"].push_back("program");
 }
 
+constexpr std::string_view kInfillNames[] = {"input_prefix", "input_suffix", "input_extra"};
+
 void add_llamacpp(Json& object) {
   add_rows(object, openai_constraint_rows());
   add_rows(object, llama_sampling_rows());
   add_rows(object, llamacpp_rows());
   add_accepted(object, llama_accepted_names());
   add_accepted(object, llamacpp_accepted_names());
+  add_accepted(object, kInfillNames);  // of /infill, and known to its neighbour
 }
 
 void add_message(Json& object) {
-  add_plain_fields(object, "Message");
   add_accepted(object, messages_field_names());
 }
 
 void add_ollama(Json& object) {
   add_plain_fields(object, "OllamaShared");
-  add_plain_fields(object, "OllamaPrompt");
   add_plain_fields(object, "OllamaChat");
   add_plain_fields(object, "OllamaGenerate");
   add_accepted(object, ollama_field_names());
@@ -246,8 +247,8 @@ std::optional<RouteBody> body_of_route(std::string_view pattern) {
   const auto* row = std::ranges::find(kBodies, pattern, &BodyRow::pattern);
   if (row == std::end(kBodies)) return std::nullopt;
   Json object = object_schema();
-  if (row->add != nullptr) row->add(object);
   add_plain_fields(object, row->name);
+  if (row->add != nullptr) row->add(object);
   return RouteBody{std::string(row->name), "application/json", std::move(object)};
 }
 

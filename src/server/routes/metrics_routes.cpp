@@ -351,8 +351,10 @@ void write_requests(MetricsText& text, const Service& service, const std::string
   }
   text.counter("espalier_aborted", "Requests whose client left, or that were aborted");
   text.sample(static_cast<double>(service.metrics.aborted.value()), {});
-  text.counter("sglang:num_aborted_requests", "Requests whose client left, or that were aborted");
-  text.sample(static_cast<double>(service.metrics.aborted.value()), {{"model_name", model}});
+  if (service.options.metrics_compat != "none") {
+    text.counter("sglang:num_aborted_requests", "Requests whose client left, or that were aborted");
+    text.sample(static_cast<double>(service.metrics.aborted.value()), {{"model_name", model}});
+  }
   text.counter("espalier_deadlines", "Requests ended by their deadline");
   text.sample(static_cast<double>(service.metrics.deadlines.value()), {});
   text.gauge("espalier_replies_open", "Requests being answered");
