@@ -22,9 +22,8 @@ ProgramDelivery::ProgramDelivery(Service& service, std::shared_ptr<ServedModel> 
       runs_(program_.body.arguments.size()),
       results_(program_.body.arguments.size()) {
   for (const Graph::Node& one : program_.compiled.graph().nodes) {
-    const auto* gen = lang::gen_of(one.content);
-    const auto* select = std::get_if<node::Select>(&one.content);
-    nodes_.push_back({gen != nullptr ? gen->name : select != nullptr ? select->name : "", gen != nullptr});
+    const bool calls = lang::is_call(one.content);
+    nodes_.push_back({calls ? lang::name_set_by(one.content) : "", lang::gen_of(one.content) != nullptr});
   }
 }
 
