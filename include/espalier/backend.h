@@ -166,6 +166,7 @@ struct GenSink {
   std::function<void(Piece)> on_piece;  // only of calls with `stream`
   std::function<void(Result<GenOutput>)> on_end;
 };
+
 // How texts are scored or embedded; what is unset is the model's own.
 struct ScoreOptions {
   std::string model = {};                 // of a server with several: which; empty: the one that the back end asks
@@ -191,6 +192,7 @@ struct ScoreOutput {
   std::vector<Json> values;    // one for each text, in their order: a number, or its vector as an array of them
   Json meta = Json::object();  // what the server tells beside them: "model", "usage"
 };
+
 using ScoreSink = std::function<void(Result<ScoreOutput>)>;
 using SelectSink = std::function<void(Result<SelectOutput>)>;
 using ChainSink = std::function<void(Result<std::vector<GenOutput>>)>;  // one output for each part

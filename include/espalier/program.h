@@ -241,8 +241,8 @@ class Value {
     return held != nullptr ? held->get() : nullptr;
   }
   bool is_list() const { return std::holds_alternative<List>(data_); }
-  std::string text()
-      const;  // of a list: its first entry's, as the first of n samples continues the text; of numbers: JSON
+  // Of a list: its first entry's, as the first of n samples continues the text; of numbers: JSON.
+  std::string text() const;
   const List& list() const;  // Fails: ProgramError when it is none
   Json json() const;         // the text read as JSON; of a list: an array. Fails: ProgramError
   const std::shared_ptr<const ForeignValue>* foreign() const {

@@ -12,7 +12,7 @@ void check_scored(const Expr& text, const char* field) {
           std::string(field) + " takes text, arguments and variables: generate first, then score the variable", field));
 }
 
-Expr scored(node::Score score, std::vector<Expr> texts, bool each) {
+Expr scored_expr(node::Score score, std::vector<Expr> texts, bool each) {
   Expr all;
   const std::size_t own = texts.size() - 1;  // the list's place, where there is one
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -23,7 +23,7 @@ Expr scored(node::Score score, std::vector<Expr> texts, bool each) {
   return all + Expr(Node(std::move(score)));
 }
 
-Expr of(node::Score::Kind kind, std::string name, std::vector<Expr> before, ScoredTexts texts, ScoreOptions options) {
+Expr of_kind(node::Score::Kind kind, std::string name, std::vector<Expr> before, ScoredTexts texts, ScoreOptions options) {
   const char* field = kind == node::Score::Kind::embed ? "texts" : "documents";
   if (texts.texts().empty())
     throw ProgramError(bad_request(std::string(field) + " is empty; send at least one text", field));
@@ -31,7 +31,7 @@ Expr of(node::Score::Kind kind, std::string name, std::vector<Expr> before, Scor
   for (const Expr& text : texts.texts()) check_scored(text, field);
   before.insert(before.end(), texts.texts().begin(), texts.texts().end());
   node::Score node{kind, std::move(name), 0, texts.is_list(), std::move(options)};
-  return scored(std::move(node), std::move(before), texts.each());
+  return scored_expr(std::move(node), std::move(before), texts.each());
 }
 
 }  // namespace
@@ -46,16 +46,16 @@ ScoredTexts::ScoredTexts(const Arguments::Argument& list) : list_(true) {
 }
 
 Expr score(std::string name, Expr query, ScoredTexts texts, ScoreOptions options) {
-  return of(node::Score::Kind::score, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
+  return of_kind(node::Score::Kind::score, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
 }
 
 Expr rerank(std::string name, Expr query, ScoredTexts texts, ScoreOptions options) {
   if (options.top_n && *options.top_n < 1) throw ProgramError(bad_request("top_n must be at least 1", "top_n"));
-  return of(node::Score::Kind::rerank, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
+  return of_kind(node::Score::Kind::rerank, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
 }
 
 Expr embed(std::string name, ScoredTexts texts, ScoreOptions options) {
-  return of(node::Score::Kind::embed, std::move(name), {}, std::move(texts), std::move(options));
+  return of_kind(node::Score::Kind::embed, std::move(name), {}, std::move(texts), std::move(options));
 }
 
 }  // namespace espalier

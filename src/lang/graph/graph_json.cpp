@@ -159,12 +159,8 @@ Result<Content> read_select(const Json& node, const std::string& place) {
 }
 
 Result<Content> read_scored_text(const Json& node, const std::string& place) {
-  node::ScoredText text;
-  const Json* each = find_field(node, "each");
-  if (each != nullptr) {
-    ESP_TRY(text.each, as_bool(*each, place + ".each"));
-  }
-  return Content(text);
+  ESP_TRY(const auto each, find_boolean(node, {"each", place}));
+  return Content(node::ScoredText{each.value_or(false)});
 }
 
 Result<Content> read_score(const Json& node, const std::string& place) {
@@ -176,10 +172,8 @@ Result<Content> read_score(const Json& node, const std::string& place) {
   ESP_TRY(score.name, get_string(node, {"name", place}));
   ESP_TRY(const auto texts, get_integer(node, {"texts", place}, {1, Graph::kMostNodes}));
   score.texts = static_cast<int>(texts);
-  const Json* list = find_field(node, "list");
-  if (list != nullptr) {
-    ESP_TRY(score.list, as_bool(*list, place + ".list"));
-  }
+  ESP_TRY(const auto list, find_boolean(node, {"list", place}));
+  score.list = list.value_or(false);
   if (find_field(node, "options") != nullptr) {
     ESP_TRY(const Json* options, get_object(node, {"options", place}));
     ESP_TRY(score.options, lang::score_options_from_json(*options, place + ".options"));

@@ -33,7 +33,8 @@ Result<> read_option(ScoreOptions& to, std::string_view name, const Json& value,
     return success();
   }
   if (name == "raw_scores") {
-    ESP_TRY(to.raw_scores, as_bool(value, place));
+    if (!value.is_boolean()) return bad_request(place + " must be true or false", place);
+    to.raw_scores = value.get<bool>();
     return success();
   }
   if (name == "backend")

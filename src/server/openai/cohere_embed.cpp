@@ -62,8 +62,8 @@ struct EmbedReply {
   std::vector<NumberType> types;
   bool by_type = true;  // else a list of vectors, as version 1 without embedding_types
   std::string_view version = "2";
-  PooledBody body;
-  PooledInfo info;
+  PooledBody body = {};
+  PooledInfo info = {};
   int width = 0;
 
   std::string write(std::vector<PooledText>& done) const;

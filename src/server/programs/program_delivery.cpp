@@ -6,6 +6,7 @@
 #include "server/delivery/dialect.h"
 #include "server/metrics/request_log.h"
 #include "server/programs/program_result.h"
+#include "server/routes/handler.h"  // json_answer
 
 namespace espalier::server {
 namespace {

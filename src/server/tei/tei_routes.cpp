@@ -47,7 +47,7 @@ Result<> embed(Call& call, net::HttpRequest& http, net::Responder& responder, bo
 // A list of one or two strings: a text or a pair.
 TextInput read_sequence(const Json& value, std::string place) {
   const bool fits = value.is_array() && !value.empty() && value.size() <= 2 &&
-                    std::ranges::all_of(value, [](const Json& one) { return one.is_string(); });
+                    std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
   if (!fits) {
     Error error = bad_request(fmt::format("{} must be a list of one or two strings", place), place);
     return {std::move(place), {}, std::move(error)};

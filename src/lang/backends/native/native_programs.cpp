@@ -26,7 +26,7 @@ Error read_error(const Json& told) {
 }
 
 bool is_numbers(const Json& told) {
-  return told.is_number() || (told.is_array() && !told.empty() && std::ranges::all_of(told, is_numbers));
+  return told.is_number() || (told.is_array() && !told.empty() && std::all_of(told.begin(), told.end(), is_numbers));
 }
 
 Value read_value(const Json& told) {
