@@ -29,7 +29,7 @@ RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
   if constexpr (requires { asked.lora_path; }) lora_path = asked.lora_path;
   if (auto adapter = call.adapters.get(lora_path); adapter.ok()) fields.adapter = std::move(adapter).value();
   fields.priority = priority_of(call.http, asked.priority);
-  fields.background = asked.background || call.http.own_work.has_value();
+  fields.background = asked.background || (call.http.own_work && call.http.own_work->later);
   fields.tenant = KeyRing::tenant(call.http);
   fields.user = asked.user;
   if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);

@@ -194,6 +194,10 @@ class Costs {
     for (const std::string& choice : select.choices) cost_.bytes += std::ssize(choice);
     return success();
   }
+  Result<> add(const node::ScoredText&) {
+    ++cost_.calls;
+    return success();
+  }
   Result<> add(const node::Text& text) {
     cost_.bytes += std::ssize(text.text);
     return success();
@@ -258,7 +262,8 @@ std::vector<std::string> unknown_program_fields(const Json& body) {
 
 Result<ProgramCost> check_program(const ProgramBody& body, const ChatFormat& format, const ModelLimits& limits,
                                   const ServerOptions& options) {
-  if (auto defaults = tried({}, body.defaults, format, limits); !defaults.ok())
+  // A model that gives vectors or scores has no use for them.
+  if (auto defaults = tried({}, body.defaults, format, limits); !defaults.ok() && !limits.pools)
     return placed(std::move(defaults).error(), "sampling_params");
   Costs costs(body, format, limits);
   ESP_TRY(ProgramCost cost, costs.sum());

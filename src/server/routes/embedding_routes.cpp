@@ -5,6 +5,7 @@
 #include "server/openai/pooled_routes.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
+#include "server/tei/tei_routes.h"
 
 namespace espalier::server {
 namespace {
@@ -26,6 +27,8 @@ struct PooledRoute {
 Result<> add_embedding_routes(net::Router& router, Service& service) {
   constexpr PooledRoute kPosts[] = {
       {"/v1/embeddings", Dialect::openai, embeddings},
+      {"/v2/embed", Dialect::openai, cohere_embed},
+      {"/v1/embed", Dialect::openai, cohere_embed},
       {"/v1/rerank", Dialect::openai, rerank},
       {"/v2/rerank", Dialect::openai, rerank},
       {"/rerank", Dialect::openai, rerank},
@@ -37,6 +40,11 @@ Result<> add_embedding_routes(net::Router& router, Service& service) {
       {"/pooling", Dialect::openai, pooling},
       {"/embedding", Dialect::llamacpp, llamacpp_embedding},
       {"/embeddings", Dialect::llamacpp, llamacpp_embedding},
+      {"/embed", Dialect::tei, tei_embed},
+      {"/embed_all", Dialect::tei, tei_embed_all},
+      {"/embed_sparse", Dialect::tei, tei_embed_sparse},
+      {"/predict", Dialect::tei, tei_predict},
+      {"/similarity", Dialect::tei, tei_similarity},
       {"/api/embed", Dialect::ollama, ollama_embed},
       {"/api/embeddings", Dialect::ollama, ollama_embeddings},
   };
