@@ -113,7 +113,7 @@ def make_gguf(folder, path, kind):
     writer.add_tokenizer_pre("default")
     writer.add_token_list(SPECIAL + ["\u2581" + word for word in words()])
     writer.add_token_types([gguf.TokenType.CONTROL] * len(SPECIAL) + [gguf.TokenType.NORMAL] * len(words()))
-    for put, token in ((writer.add_pad_token_id, 0), (writer.add_unk_token_id, 1), (writer.add_bos_token_id, 2), (writer.add_cls_token_id, 2),
+    for put, token in ((writer.add_pad_token_id, 0), (writer.add_unk_token_id, 1), (writer.add_bos_token_id, 2),
                        (writer.add_eos_token_id, 3), (writer.add_sep_token_id, 3), (writer.add_mask_token_id, 4)):
         put(token)
     into, names = gguf.GGMLQuantizationType[kind], gguf_names(SHAPE["num_hidden_layers"])

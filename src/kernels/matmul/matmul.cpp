@@ -8,7 +8,7 @@ namespace {
 MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
   if (format == RowFormat::int8) return cpu.matmul_int8(type);
   if (format == RowFormat::int16) return cpu.matmul_int16(type);
-  if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
+  if (format == RowFormat::bf16) return is_float8(type) ? cpu.matmul_float8_bf16(type) : cpu.matmul_bf16_bf16;
   switch (type) {
     case DType::f32:
       return cpu.matmul_f32;
@@ -47,9 +47,8 @@ class Cut {
     // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
     // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
     const std::size_t bytes = format == RowFormat::bf16 ? cpu.matmul_bf16_row_bytes : cpu.matmul_row_bytes;
-    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)),
-              least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
-              members = team.size();
+    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)), least = std::max(kLeastRows, tile_),
+              most = std::clamp(fitting, least, kMostRows - tile_), members = team.size();
     blocks_ = up(rows, most);
     if (const int even = std::max(1, up(blocks_, members)) * members; rows / even >= least) blocks_ = even;
     // Panels in pieces small enough that members end together, large enough that claiming them costs nothing. Tiles of
@@ -148,7 +147,9 @@ class CutProduct {
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
-  if (mode == Activations::f32 || has_float_codes(weights)) return RowFormat::f32;
+  if (mode == Activations::f32) return RowFormat::f32;
+  if (has_float_codes(weights))
+    return is_float8(weights) && cpu.matmul_float8_bf16 != nullptr ? RowFormat::bf16 : RowFormat::f32;
   if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
   return weights == DType::bf16 && cpu.matmul_bf16_bf16 ? RowFormat::bf16 : RowFormat::f32;
 }

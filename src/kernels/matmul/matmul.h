@@ -1,7 +1,7 @@
 // matmul.h: y = x W^T (+ bias) over a compute team, stored, added to what is there, or gated by it.
 //
 // How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights
-// where the processor multiplies those, float otherwise and always in exact mode. Rows and panels are split over the
+// where the processor multiplies those (and for weights of eight-bit floats), float otherwise and always in exact mode. Rows and panels are split over the
 // team freely: every output element is computed by one thread in one order (promise 1).
 #pragma once
 

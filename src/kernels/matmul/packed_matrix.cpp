@@ -60,19 +60,19 @@ Result<PanelLayout> panel_layout(DType type) {
     case DType::nvfp4_g:
       return PanelLayout{64, kFloats + 2 * (32 + kNibbles)};
     case DType::g2_32:
-      return PanelLayout{32, kFloats + 16 + 2 * kBits};
+      return PanelLayout{32, kHalves + 16 + 2 * kBits};
     case DType::g3_32:
-      return PanelLayout{32, kFloats + 16 + 3 * kBits};
+      return PanelLayout{32, kHalves + 16 + 3 * kBits};
     case DType::g4_32:
-      return PanelLayout{32, kFloats + 16 + kNibbles};
+      return PanelLayout{32, kHalves + 16 + kNibbles};
     case DType::g8_32:
       return PanelLayout{32, kFloats + kHalves + 2 * kNibbles};
     case DType::g2_128:
-      return PanelLayout{128, 2 * kFloats + 4 * 2 * kBits};
+      return PanelLayout{128, kFloats + 4 * 2 * kBits};
     case DType::g3_128:
-      return PanelLayout{128, 2 * kFloats + 4 * 3 * kBits};
+      return PanelLayout{128, kFloats + 4 * 3 * kBits};
     case DType::g4_128:
-      return PanelLayout{128, 2 * kFloats + 4 * kNibbles};
+      return PanelLayout{128, kFloats + 4 * kNibbles};
     case DType::g8_128:
       return PanelLayout{128, 2 * kFloats + 4 * 2 * kNibbles};
     case DType::f8_32:
@@ -81,7 +81,7 @@ Result<PanelLayout> panel_layout(DType type) {
       return PanelLayout{128, kFloats + 128 * 16};
     case DType::nf4:
     case DType::fp4:
-      return PanelLayout{32, kFloats + kNibbles};
+      return PanelLayout{64, kFloats + 2 * kNibbles};
     default:
       return Error{Error::Kind::unsupported,
                    fmt::format("there is no matrix kernel for weights of type {}", name(type)),
