@@ -83,8 +83,8 @@ class Service {
   std::atomic<bool> attached{false};    // has_model()
 
   ProgramHost programs{media_memory};
+  AdapterSet adapters;  // told to those who follow the cache, as long as there are models
   ModelSet models;
-  AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
