@@ -144,13 +144,27 @@ const float* biases_of(const MatmulTask& all, std::int64_t first, std::int64_t c
   return out;
 }
 
+// Some columns of out, [first, first + count), of all rows of a task, `width` floats apart, to where they belong.
+void put_results(const CpuKernels& cpu, const MatmulTask& all, const MatmulOptions& options, float* results,
+                 std::int64_t width, std::int64_t first, std::int64_t count) {
+  const std::size_t bytes = options.converted ? row_bytes(options.converted->format, all.outputs) : 0;
+  for (int row = all.row_begin; row < all.row_end; ++row, results += width) {
+    if (options.activation) cpu.functions.activate(*options.activation, results, results, count);
+    if (options.converted)
+      convert_part(cpu, options.converted->format, results, all.outputs, first, first + count,
+                   options.converted->data + static_cast<std::size_t>(row) * bytes);
+    else
+      std::copy_n(results, count, all.out + row * all.out_stride + first);
+  }
+}
+
 // Something is added to the sums of a few panels at a time, which stay in the nearest caches until all is done with them.
 void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const MatmulOptions& options) {
-  constexpr int kColumns = 4 * kPanelColumns;
-  const int of_columns = all.paired ? 2 : 1, step = 4 * of_columns, rows = all.row_end - all.row_begin;  // panels
-  thread_local std::vector<float> memory(2 * kMostRows * kColumns), joined(kMostRows * kColumns);
-  alignas(64) float biases[2 * kColumns];
-  const std::size_t bytes = options.converted ? row_bytes(options.converted->format, all.outputs) : 0;
+  constexpr int kMostFloats = kMostRows * 8 * kPanelColumns, kFewRows = 64;
+  const int rows = all.row_end - all.row_begin, of_columns = all.paired ? 2 : 1,
+            step = (rows <= kFewRows ? 8 : 4) * of_columns;  // panels
+  thread_local std::vector<float> memory(kMostFloats), joined(kMostFloats);
+  alignas(64) float biases[16 * kPanelColumns];
   MatmulTask task = all;
   task.x = static_cast<const std::byte*>(all.x) + static_cast<std::size_t>(all.row_begin) * all.x_stride;
   task.row_begin = 0;
@@ -167,23 +181,14 @@ void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask&
     task.out_stride = std::int64_t{task.panel_end - panel} * kPanelColumns;
     if (all.paired) task.outputs = std::int64_t{task.panel_end} * kPanelColumns;
     kernel(task);
-    const std::int64_t summed = std::min(task.out_stride, task.outputs - task.out_column),
-                       first = task.out_column / of_columns, width = task.out_stride / of_columns,
-                       count = std::min(width, all.outputs - first);
-    options.added->add(all.row_begin, all.row_end, options.added_column + task.out_column, summed, memory.data(),
-                       task.out_stride);
+    options.added->add(all.row_begin, all.row_end, options.added_column + task.out_column,
+                       std::min(task.out_stride, task.outputs - task.out_column), memory.data(), task.out_stride);
+    const std::int64_t first = task.out_column / of_columns, width = task.out_stride / of_columns;
     if (all.paired)
       join_panels(cpu, all.finish, memory.data(), rows, task.panel_end - panel, biases_of(all, first, width, biases),
                   joined.data());
-    for (int row = 0; row < rows; ++row) {
-      float* const results = (all.paired ? joined : memory).data() + row * width;
-      if (options.activation) cpu.functions.activate(*options.activation, results, results, count);
-      if (options.converted)
-        convert_part(cpu, options.converted->format, results, all.outputs, first, first + count,
-                     options.converted->data + static_cast<std::size_t>(all.row_begin + row) * bytes);
-      else
-        std::copy_n(results, count, all.out + (all.row_begin + row) * all.out_stride + first);
-    }
+    put_results(cpu, all, options, (all.paired ? joined : memory).data(), width, first,
+                std::min(width, all.outputs - first));
   }
 }
 

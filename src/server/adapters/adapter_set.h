@@ -39,7 +39,7 @@ struct AdapterLimits {
   int most_loaded = 0;          // 0: as many as the memory holds
   int most_rank = 0;            // 0: any
   std::int64_t most_bytes = 0;  // 0: a quarter of the memory that is free when the first one is loaded
-  std::string folder;           // empty: none is looked at
+  std::string folder = {};      // empty: none is looked at
 };
 
 // An adapter to be served.
