@@ -25,7 +25,7 @@ class Routes(unittest.TestCase):
             raise unittest.SkipTest("what follows fills it in")
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         paths = [f"--lora-paths={name}={cls.adapter(cls.folder / name, seed)}" for seed, name in enumerate(("first", "second"))]
-        cls.server = Server(*cls.flags, *paths, "--admin-api-key", "secret", **({"model": cls.model} if cls.model else {}))
+        cls.server = Server(*cls.flags, *paths, **({"model": cls.model} if cls.model else {}))
         cls.base = cls.server.get("/v1/models").json["data"][0]["id"]
 
     @classmethod

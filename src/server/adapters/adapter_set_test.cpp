@@ -122,9 +122,8 @@ TEST_F(AdapterSets, WhatIsUsedOrPinnedStays) {
     EXPECT_TRUE(set->list()[0].in_use);
   }
   EXPECT_FALSE(set->list()[0].in_use);
-  ASSERT_TRUE(set->use("b", *model_).ok());
-  ASSERT_TRUE(set->use("a", *model_).ok());
-  EXPECT_EQ(loaded(*set), "apinned");
+  ASSERT_TRUE(set->load({.name = "c", .path = written("c")}, *model_).ok());
+  EXPECT_EQ(loaded(*set), "cpinned") << "who is used no more leaves with the next that comes";
 }
 
 TEST_F(AdapterSets, MemoryIsKeptAndWhoFindsItFullOfUsedOnesIsToldSo) {
