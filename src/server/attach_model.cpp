@@ -93,7 +93,11 @@ namespace {
 // Whoever follows the cache follows that of the default model: events name no model.
 void watch_cache(const Service& service, Engine& engine) {
   if (!service.cache_events) return;
-  engine.watch_cache([to = service.cache_events](std::vector<CacheEvent> events) { to->publish(std::move(events)); });
+  engine.watch_cache([to = service.cache_events, &adapters = service.adapters](std::vector<CacheEvent> events) {
+    for (CacheEvent& event : events)
+      if (const auto print = Request::adapter_in(event.scope); !print.empty()) event.adapter = adapters.name_of(print);
+    to->publish(std::move(events));
+  });
 }
 
 // What the model set does when a model is wanted that is not there.
