@@ -12,6 +12,7 @@
 #include "command/output.h"
 #include "command/talk/chat.h"
 #include "command/talk/conversation.h"
+#include "command/talk/proposal.h"
 
 namespace espalier::command {
 namespace {
@@ -94,6 +95,11 @@ Result<int> one_prompt(Prompter& prompter, const Arguments& a, const AnswerOptio
 }
 
 int run(Arguments& a) {
+  if (a.model.empty()) {
+    auto chosen = ask_for_model();
+    if (!chosen.ok()) return fail(chosen.error());
+    a.model = std::move(chosen).value();
+  }
   if (auto fine = a.engine.check(); !fine.ok()) return fail(fine.error());
   if (auto found = find_models(a.model, a.engine); !found.ok()) return fail(found.error());
   auto engine = Engine::open(a.engine);
@@ -116,8 +122,10 @@ int run(Arguments& a) {
 Run add_run(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("run", "answer one prompt, or chat in the terminal");
-  verb->add_option("model", a->model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
-      ->required();
+  verb->add_option(
+      "model", a->model,
+      "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository. Without it, those that fit "
+      "this machine are listed, and a terminal asks for one");
   verb->add_option("prompt", a->words,
                    "what to answer; - is all of stdin. Without it, all of a piped stdin is the prompt, and in a "
                    "terminal a chat begins");
