@@ -62,7 +62,9 @@ void add_model_flags(Adder& add, EngineOptions& o) {
             "of a GGUF model: the file of its vision tower; empty = an mmproj-*.gguf beside it that belongs to it");
   add.flag("--no-mmproj,--no-mmproj-auto", o.skip_tower, "take no vision tower: texts only");
   add.value("--load-format", o.load_format, "FORMAT",
-            "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json)");
+            "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json, "
+            "quantised as it "
+            "says)");
   add.value("--task,--runner", o.task, "NAME",
             "auto (what the checkpoint is made for), generate, or embed (vectors, or scores of a classifier)")
       ->transform(CLI::Validator([](std::string& name) { return name = task_name(name), std::string(); }, ""));
@@ -77,7 +79,8 @@ void add_model_flags(Adder& add, EngineOptions& o) {
       ->transform(
           CLI::Validator([](std::string& name) { return name = name == "rank" ? "auto" : name, std::string(); }, ""));
   add.value("--dtype", o.dummy_type, "TYPE",
-            "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
+            "of dummy weights: auto (what config.json says), f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type "
+            "they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));
   add.value("--packed-weights-cache", o.packed_weights_dir, "DIR",
             "weights as they were packed are kept there, so that the next start need not pack them; empty = not kept");

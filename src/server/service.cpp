@@ -32,10 +32,13 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       media({options.media_dir, options.allowed_media_hosts, std::size_t(options.max_picture_file_mib) << 20,
              std::chrono::milliseconds(static_cast<std::int64_t>(options.media_timeout * 1000)), true}),
       data(options.data_dir, std::int64_t{options.max_data_mib} << 20),
-      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       adapters({options.max_loaded_loras, options.max_lora_rank, std::int64_t{options.max_lora_memory_mib} << 20,
                 options.lora_dir},
-               models),
+               models,
+               [this](std::function<void()> look) {
+                 return slow.submit([look = std::move(look)](const CancelFlag&) { look(); });
+               }),
+      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}),

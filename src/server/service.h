@@ -89,8 +89,8 @@ class Service {
   std::atomic<bool> attached{false};    // has_model()
 
   ProgramHost programs{media_memory};
+  AdapterSet adapters;  // told to those who follow the cache, as long as there are models
   ModelSet models;
-  AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
   std::unique_ptr<StepWatchdog> step_watchdog;  // null: --watchdog-timeout 0

@@ -62,6 +62,7 @@ struct NamedValue {
 // Whose work a request is that the server makes by itself, later: a line of a batch, say. No client can send it.
 struct OwnWork {
   std::string tenant;  // as keys name it
+  bool later = true;   // nobody waits for it: it gives way to what comes
 };
 
 // One request, read in full.

@@ -53,7 +53,7 @@ constexpr FieldRow<I> kRows[] = {
     {"cache_salt", &read_short<I, &I::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<I, &I::extra_key, kMostSaltBytes>, "none", "the same; both count"},
-    {"lora_path", &read_short<I, &I::lora_path, kMostSaltBytes>, "none", "a loaded adapter's name"},
+    kAdapterRow<I>,
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
     {"user", &read_short<I, &I::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &I::background, "false", "runs only when nothing else waits, and gives way to what comes"},

@@ -31,7 +31,7 @@ struct GenerateItem {
   ConstraintFields constraint;
   std::size_t constraint_of =
       0;  // of the body: the item that holds the constraint; others that ask for it have no text
-  std::string rid, cache_salt, extra_key, user, lora_path;
+  std::string rid, cache_salt, extra_key, user;
   int priority = 0;
   bool background = false;
   std::optional<int> deadline_ms;

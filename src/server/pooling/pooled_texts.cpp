@@ -48,11 +48,9 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
     take();
     if (auto failed = submit(); !failed) return refuse(failed.error());
     const auto is_error = [](const PooledText& text) { return text.error.has_value(); };
-    if (!work_.each_alone)
-      if (const auto bad = std::ranges::find_if(work_.texts, is_error); bad != work_.texts.end())
-        return refuse(*bad->error);
+    if (!work_.each_alone && std::ranges::any_of(work_.texts, is_error)) return refuse(all_errors());
     if (!running_.empty() || next_ < work_.texts.size()) return true;
-    if (!work_.texts.empty() && std::ranges::all_of(work_.texts, is_error)) return refuse(*work_.texts.front().error);
+    if (!work_.texts.empty() && std::ranges::all_of(work_.texts, is_error)) return refuse(all_errors());
     return finish();
   }
   // An abort by id wakes no reader; texts that found the queue full are tried again.
@@ -145,6 +143,25 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
       });
     }
     return success();
+  }
+
+  // The first one's, and where the others are. Requires: one.
+  Error all_errors() const {
+    constexpr std::size_t kMostNamed = 20;
+    std::optional<Error> first;
+    std::size_t more = 0;
+    std::string places;
+    for (const PooledText& text : work_.texts) {
+      if (!text.error) continue;
+      if (!first) {
+        first = text.error;
+      } else if (++more <= kMostNamed) {
+        places += (places.empty() ? "" : ", ") + text.place;
+      }
+    }
+    if (more > 0)
+      first->message += fmt::format(" ({} more cannot be computed: {}{})", more, places, more > kMostNamed ? ", ..." : "");
+    return *first;
   }
 
   bool finish() {
