@@ -13,17 +13,6 @@ except ImportError:
 
 PROMPT = {"prompt": "a", "max_tokens": 1}
 TURN = {"messages": [{"role": "user", "content": "a"}]}
-# A body of each route that is answered, and keeps whoever reads its fields busy for as little as possible.
-WORKING = {
-    "/v1/completions": PROMPT,
-    "/v1/chat/completions": TURN | {"max_tokens": 1},
-    "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
-    "/v1/responses": {"input": "a", "max_output_tokens": 1, "store": False},
-    "/v1/messages": TURN | {"max_tokens": 1},
-    "/completion": {"prompt": "a", "n_predict": 1},
-    "/api/chat": TURN | {"options": {"num_predict": 1}},
-    "/api/generate": {"prompt": "a", "options": {"num_predict": 1}},
-}
 # What a wrong value of a field's type is: the refusal names the field.
 WRONG = {"string": 5, "integer": "five", "number": "five", "boolean": "yes", "array": 5, "object": 5}
 # Bodies that are read one field after the other, as far as a model without a template and a server without a data folder read them.
@@ -41,10 +30,14 @@ def documented_paths():
             yield methods.lower(), path
 
 
-class Document(unittest.TestCase):
+class Fields:
+    """A server with its document, and what holds for the fields of its routes whatever it serves."""
+    FLAGS = ()
+    WORKING = {}  # a body of each route that is answered, and keeps whoever reads its fields busy for as little as possible
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--strict", "--admin-api-key", "k", "--api-prefix", "/x", "--lora-dir", "/tmp")
+        cls.server = Server("--strict", "--admin-api-key", "k", "--api-prefix", "/x", "--lora-dir", "/tmp", *cls.FLAGS)
         cls.addClassCleanup(cls.server.kill)
         cls.key = {"Authorization": "Bearer k"}
         cls.document = cls.server.get("/x/openapi.json", headers=cls.key).json
@@ -56,6 +49,55 @@ class Document(unittest.TestCase):
 
     def post(self, path, body):
         return self.server.post("/x" + path, body, headers=self.key)
+
+    def test_every_field_that_is_told_is_known(self):
+        for path, body in self.WORKING.items():
+            self.assertEqual(self.post(path, body).status, 200, path)
+            for name in self.properties(path):
+                if name in body or path == "/v1/chat/completions" and name == "input_ids":
+                    continue
+                reply = self.post(path, body | {name: None})
+                self.assertEqual(reply.status, 200, f"{path} {name}: {reply.body}")
+
+    def test_every_field_that_is_known_is_told(self):
+        """Under --strict an unknown field is refused by name; what is not refused so has to stand in the document."""
+        pages = "".join((SOURCE / "docs" / page).read_text() for page in ("http.md", "lora.md", "embeddings.md"))
+        names = set(re.findall(r"`([a-z][a-z0-9_]+)`", pages))
+        names |= {name for schema in self.document["components"]["schemas"].values() for name in schema.get("properties", ())}
+        self.assertGreater(len(names), 300)
+        for path, body in self.WORKING.items():
+            told = set(self.properties(path))
+            for name in sorted(names - told - set(body)):
+                reply = self.post(path, body | {name: None})
+                if reply.status == 400 and "has no field" in reply.body.decode():
+                    continue
+                refused = self.post(path, body | {name: 7})  # a field that is there only to be refused need not stand there
+                self.assertEqual(refused.status, 400, f"{path} takes {name}, which is not told")
+
+
+class OfVectors(Fields, unittest.TestCase):
+    FLAGS = ("--is-embedding",)
+    WORKING = {
+        "/v1/embeddings": {"input": "a"},
+        "/pooling": {"input": "a"},
+        "/encode": {"text": "a"},
+        "/embedding": {"content": "a"},
+        "/embed": {"inputs": "a"},
+        "/v2/embed": {"texts": ["a"]},
+    }
+
+
+class Document(Fields, unittest.TestCase):
+    WORKING = {
+        "/v1/completions": PROMPT,
+        "/v1/chat/completions": TURN | {"max_tokens": 1},
+        "/generate": {"text": "a", "sampling_params": {"max_new_tokens": 1}},
+        "/v1/responses": {"input": "a", "max_output_tokens": 1, "store": False},
+        "/v1/messages": TURN | {"max_tokens": 1},
+        "/completion": {"prompt": "a", "n_predict": 1},
+        "/api/chat": TURN | {"options": {"num_predict": 1}},
+        "/api/generate": {"prompt": "a", "options": {"num_predict": 1}},
+    }
 
     @unittest.skipUnless(openapi_spec_validator, "openapi-spec-validator is not installed")
     def test_a_validator_finds_nothing_wrong(self):
@@ -95,30 +137,6 @@ class Document(unittest.TestCase):
         self.assertEqual({path.removeprefix("/x") for path in without},
                          {"/flush_cache", "/v1/responses/{id}/cancel", "/v1/batches/{id}/cancel", "/props", "/slots/{id}", "/lora-adapters",
                           "/api/create", "/api/copy", "/api/push", "/api/blobs/{digest}"})
-
-    def test_every_field_that_is_told_is_known(self):
-        for path, body in WORKING.items():
-            self.assertEqual(self.post(path, body).status, 200, path)
-            for name in self.properties(path):
-                if name in body or path == "/v1/chat/completions" and name == "input_ids":
-                    continue
-                reply = self.post(path, body | {name: None})
-                self.assertEqual(reply.status, 200, f"{path} {name}: {reply.body}")
-
-    def test_every_field_that_is_known_is_told(self):
-        """Under --strict an unknown field is refused by name; what is not refused so has to stand in the document."""
-        pages = "".join((SOURCE / "docs" / page).read_text() for page in ("http.md", "lora.md", "embeddings.md"))
-        names = set(re.findall(r"`([a-z][a-z0-9_]+)`", pages))
-        names |= {name for schema in self.document["components"]["schemas"].values() for name in schema.get("properties", ())}
-        self.assertGreater(len(names), 300)
-        for path, body in WORKING.items():
-            told = set(self.properties(path))
-            for name in sorted(names - told - set(body)):
-                reply = self.post(path, body | {name: None})
-                if reply.status == 400 and "has no field" in reply.body.decode():
-                    continue
-                refused = self.post(path, body | {name: 7})  # a field that is there only to be refused need not stand there
-                self.assertEqual(refused.status, 400, f"{path} takes {name}, which is not told")
 
     def test_fields_that_are_read_one_by_one_refuse_a_wrong_type_by_name(self):
         for path in PLAIN:

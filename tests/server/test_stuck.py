@@ -91,7 +91,7 @@ class Crashing(unittest.TestCase):
         return text[text.index("\nespalier "):]
 
     def test_a_crash_leaves_the_stack_and_who_was_served_and_no_text(self):
-        for number in (signal.SIGSEGV, signal.SIGABRT):
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
             told = self.crash(number)
             self.assertRegex(told, rf"^\nespalier \S+ crashed: {number.name}.* in thread \S+\n")
             running = re.search(r"^requests that ran: (.*)$", told, re.M)[1]

@@ -106,9 +106,9 @@ class Tracing(unittest.TestCase):
             self.assertEqual(server.post("/v1/chat/completions", CHAT).status, 200)
         eventually(lambda: len(self.collector.servers()), 2)
         first, second = (attributes(s) for s in self.collector.servers())
-        self.assertEqual((first["gen_ai.operation.name"], first["gen_ai.usage.cache_read.input_tokens"]), ("chat", 0))
-        self.assertGreater(second["gen_ai.usage.cache_read.input_tokens"], 0)
-        self.assertEqual((first["espalier.cache.miss_reason"], second["espalier.cache.miss_reason"]), ("cold", "limit"))
+        self.assertEqual(first["gen_ai.operation.name"], "chat")
+        self.assertGreater(second["gen_ai.usage.cache_read.input_tokens"], first["gen_ai.usage.cache_read.input_tokens"])
+        self.assertEqual((first["espalier.cache.miss_reason"], second["espalier.cache.miss_reason"]), ("diverged", "limit"))
         self.assertNotEqual(*(s["traceId"] for s in self.collector.servers()))
         self.assertNotIn("the-secret-word", json.dumps(self.collector.bodies))
 

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 namespace espalier {
 namespace {
@@ -24,6 +25,7 @@ struct Slot {
 Slot slots[kSlots];
 std::atomic<std::size_t> next_slot{0};
 std::atomic<bool> reporting{false};
+void (*asked_first[std::size(kFatal)])(int) = {};  // handlers that were there before; null: none
 char version_text[32] = "";
 char alternative_stack[64 * 1024];  // a thread whose own is used up has nowhere else to tell
 
@@ -84,13 +86,15 @@ void say_cause(int number, const siginfo_t& info) {
 }
 
 void report(int number, siginfo_t* info, void*) {
+  for (std::size_t i = 0; i < std::size(kFatal); ++i)
+    if (kFatal[i] == number && asked_first[i] != nullptr) asked_first[i](number);
   while (reporting.exchange(true)) ::pause();  // another thread tells, and then ends all of us
   say_cause(number, *info);
   say_running();  // first: to walk a broken stack may fail
   say("stack (addr2line -Cfe PROGRAM OFFSET):\n");
   void* frames[kMostFrames];
   ::backtrace_symbols_fd(frames, ::backtrace(frames, kMostFrames), STDERR_FILENO);
-  // SA_RESETHAND: the signal now ends the process, with its own exit status and core.
+  std::signal(number, SIG_DFL);  // the process ends of it, with its exit status and core, once we return
   ::raise(number);
 }
 
@@ -104,15 +108,15 @@ void install_crash_report(std::string_view version) {
   stack.ss_sp = alternative_stack;
   stack.ss_size = sizeof alternative_stack;
   ::sigaltstack(&stack, nullptr);  // of this thread; others report on their own
-  for (const int number : kFatal) {
+  for (std::size_t i = 0; i < std::size(kFatal); ++i) {
     struct sigaction before{};
-    if (::sigaction(number, nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0 ||
-        before.sa_handler != SIG_DFL)
-      continue;
+    if (::sigaction(kFatal[i], nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0) continue;
+    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) asked_first[i] = before.sa_handler;
     struct sigaction action{};
     action.sa_sigaction = report;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
-    ::sigaction(number, &action, nullptr);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (const int number : kFatal) ::sigaddset(&action.sa_mask, number);  // a fault while we tell ends the process
+    ::sigaction(kFatal[i], &action, nullptr);
   }
 }
 

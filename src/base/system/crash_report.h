@@ -2,8 +2,8 @@
 // of the requests that ran. No prompt and no text: ids are all that is kept for it.
 //
 // Places are offsets into the program's file, for `addr2line -Cfe FILE OFFSET`. The process ends by the same signal
-// afterwards, so that supervisors and core dumps see what happened. A handler that was there before is not replaced
-// (sanitizers have theirs).
+// afterwards, so that supervisors and core dumps see what happened. A handler that was there before is called first, and may
+// end the process in its own way; one of those that get to know more (SA_SIGINFO, sanitizers have theirs) is not replaced.
 // Threads: install_crash_report(): one, early. RunningRequest: any; 1,024 at once are kept, further ones are not told.
 // Fails:   never.
 #pragma once
