@@ -44,11 +44,10 @@ class Adder {
     added->envname(environment_twin(added->get_lnames().front()));
   }
   void milliseconds(const std::string& names, std::chrono::milliseconds& into, const std::string& help) {
-    app_.add_option_function<std::int64_t>(
-            names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help)
-        ->default_str(std::to_string(into.count()))
-        ->type_name("MS")
-        ->envname(environment_twin(names));
+    auto* const added = app_.add_option_function<std::int64_t>(
+        names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help);
+    added->default_str(std::to_string(into.count()))->type_name("MS");
+    added->envname(environment_twin(added->get_lnames().front()));
   }
 
  private:

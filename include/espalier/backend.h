@@ -28,6 +28,7 @@
 
 namespace espalier {
 
+class Backend;
 namespace lang {
 class ProgramServer;  // lang/batch/served_runs.h
 }
@@ -165,6 +166,34 @@ struct GenSink {
   std::function<void(Piece)> on_piece;  // only of calls with `stream`
   std::function<void(Result<GenOutput>)> on_end;
 };
+
+// How texts are scored or embedded; what is unset is the model's own.
+struct ScoreOptions {
+  std::string model = {};                 // of a server with several: which; empty: the one that the back end asks
+  std::string instruct = {};              // what a reranker that is asked judges by
+  std::string prompt_name = {};           // a prompt of the model that is put before each text
+  std::string input_type = {};            // "query", "document": the model's prompt for these
+  std::optional<int> dimensions = {};     // of vectors: the first so many values
+  std::optional<bool> raw_scores = {};    // scores as the model gives them, not as probabilities
+  std::optional<int> top_n = {};          // of a rerank: only the best
+  std::shared_ptr<Backend> backend = {};  // who is asked; null: the run's
+};
+
+// Texts that are scored against a query, or embedded.
+struct ScoreCall {
+  bool embeds = false;             // vectors of the texts, without a query
+  std::string query;               // of scores
+  std::vector<std::string> texts;  // at least one
+  ScoreOptions options;
+};
+
+// What they came to.
+struct ScoreOutput {
+  std::vector<Json> values;    // one for each text, in their order: a number, or its vector as an array of them
+  Json meta = Json::object();  // what the server tells beside them: "model", "usage"
+};
+
+using ScoreSink = std::function<void(Result<ScoreOutput>)>;
 using SelectSink = std::function<void(Result<SelectOutput>)>;
 using ChainSink = std::function<void(Result<std::vector<GenOutput>>)>;  // one output for each part
 
@@ -237,6 +266,12 @@ class Backend {
     return std::shared_ptr<HeldPrefix>();
   }
   virtual Result<Json> server_info() = 0;
+  // Scores and vectors need nothing of what a state has said. Null: the back end gives none.
+  virtual std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) {
+    static_cast<void>(call);
+    static_cast<void>(sink);
+    return nullptr;
+  }
   // Who carries out whole programs; null: they are made of calls.
   virtual std::shared_ptr<lang::ProgramServer> programs() { return nullptr; }
 };

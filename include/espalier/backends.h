@@ -24,7 +24,8 @@ namespace espalier {
 
 namespace lang {
 class LocalPictures;  // lang/backends/local/local_pictures.h
-}
+class LocalRoutes;    // lang/backends/local/local_routes.h
+}  // namespace lang
 
 class Engine;
 
@@ -52,6 +53,7 @@ struct LocalOptions {
   std::shared_ptr<Engine> engine = {};
   std::string chat_template = {};                      // a name of lang/chat/chat_formats.h; empty = the model's own
   std::shared_ptr<lang::LocalPictures> pictures = {};  // how it is shown pictures; null: it reads none
+  std::shared_ptr<lang::LocalRoutes> routes = {};      // who scores and embeds texts; null: nobody
 };
 Result<std::shared_ptr<Backend>> open_local(LocalOptions options);
 

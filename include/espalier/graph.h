@@ -52,9 +52,10 @@ struct Graph {
   struct Chain {  // the next nodes of this stream, generations and what stands between them, are one call
     int nodes = 2;
   };
-  using Content = std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd,
-                               node::Media, Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
-                               node::MovableEnd, Set, ReasoningEnd, Fork, Join, Sample, Chain>;
+  using Content =
+      std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd, node::Media,
+                   Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin, node::MovableEnd, Set, ReasoningEnd,
+                   Fork, Join, Sample, Chain, node::ScoredText, node::Score>;
   struct Node {
     int stream = 0;
     Content content;

@@ -118,6 +118,21 @@ struct Select {
   SelectWay way = SelectWay::scoring;           // the compiler's choice
   int number = -1;                              // as of Gen
 };
+// From here to the next of its kind, or to the Score: a text that is scored, and is not said. Texts, arguments and
+// variables may stand in it.
+struct ScoredText {
+  bool each = false;  // it is one variable or argument; of a list each entry is a text by itself
+};
+// The texts before it are scored or embedded; it sets a variable and says nothing (espalier/scores.h).
+struct Score {
+  enum class Kind { score, rerank, embed };
+  Kind kind = Kind::score;
+  std::string name;
+  int texts = 0;      // ScoredTexts before it that are its own; of scores the first is the query
+  bool list = false;  // the variable is a list though there be one text alone
+  ScoreOptions options = {};
+  int number = -1;  // as of Gen
+};
 // A role's turn begins.
 struct RoleBegin {
   std::string role;
@@ -156,7 +171,7 @@ struct Reasoning {  // what is generated inside is split into thinking and answe
 
 using Node = std::variant<node::Text, node::Argument, node::Gen, node::Select, node::RoleBegin, node::RoleEnd,
                           node::Media, node::Variable, node::ScopeBegin, node::ScopeEnd, node::MovableBegin,
-                          node::MovableEnd, node::Reasoning>;
+                          node::MovableEnd, node::Reasoning, node::ScoredText, node::Score>;
 
 // What can be appended to a state: a sequence of nodes.
 class Expr {
@@ -209,7 +224,7 @@ class ForeignValue {
   virtual std::string text() const = 0;
 };
 
-// The value of a variable: a text, or a list of values.
+// The value of a variable: a text, a list of values, or numbers.
 class Value {
  public:
   using List = std::vector<Value>;
@@ -219,8 +234,15 @@ class Value {
   Value(List list) : data_(std::move(list)) {}
   Value(std::shared_ptr<const ForeignValue> foreign) : data_(std::move(foreign)) {}
 
+  static Value of_numbers(Json numbers);  // a number, or nested arrays of them
+
+  const Json* numbers() const {  // null: it is something else
+    const auto* held = std::get_if<std::shared_ptr<const Json>>(&data_);
+    return held != nullptr ? held->get() : nullptr;
+  }
   bool is_list() const { return std::holds_alternative<List>(data_); }
-  std::string text() const;  // of a list: its first entry's, as the first of n samples continues the text
+  // Of a list: its first entry's, as the first of n samples continues the text; of numbers: JSON.
+  std::string text() const;
   const List& list() const;  // Fails: ProgramError when it is none
   Json json() const;         // the text read as JSON; of a list: an array. Fails: ProgramError
   const std::shared_ptr<const ForeignValue>* foreign() const {
@@ -238,7 +260,7 @@ class Value {
 
  private:
   Json typed() const;
-  std::variant<std::string, List, std::shared_ptr<const ForeignValue>> data_;
+  std::variant<std::string, List, std::shared_ptr<const ForeignValue>, std::shared_ptr<const Json>> data_;
 };
 
 // A variable of a state, by name: read when it is converted, appended without waiting.
@@ -371,6 +393,7 @@ class Arguments {
     operator Expr() const;
     std::string text() const;
     const Json& json() const;
+    bool is_open() const { return value_ == nullptr; }  // traced: it has no value
     operator std::string() const { return text(); }
 
    private:

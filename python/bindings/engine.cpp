@@ -98,7 +98,10 @@ class PythonEngine {
     server::InProcess& routes = need_routes();
     const std::string& format = chat_format.empty() ? chat_format_ : chat_format;
     return held(unlocked([&] {
-      return value_of(open_local({.engine = routes.engine(), .chat_template = format, .pictures = routes.pictures()}));
+      return value_of(open_local({.engine = routes.engine(),
+                                  .chat_template = format,
+                                  .pictures = routes.pictures(),
+                                  .routes = routes.routes()}));
     }));
   }
 

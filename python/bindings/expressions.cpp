@@ -1,8 +1,11 @@
 #include "expressions.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "espalier/scores.h"
+#include "held_backend.h"
 #include "held_method.h"
 #include "lang/gen_options.h"
 #include "python_json.h"
@@ -19,6 +22,59 @@ nb::builtin_exception cannot_append(nb::handle object) {
 Expr role(const std::string& name, nb::handle content) {
   if (content.is_none()) return role_begin(name) + role_end(name);
   return role_begin(name) + expr_of(content) + role_end(name);
+}
+
+// Whether an expression stands for a value that may be a list.
+bool is_placeholder(const Expr& one) {
+  return one.nodes().size() == 1 && (std::holds_alternative<node::Argument>(one.nodes().front()) ||
+                                     std::holds_alternative<node::Variable>(one.nodes().front()));
+}
+
+ScoredTexts scored_texts(nb::handle object) {
+  if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) {
+    Expr one = expr_of(object);
+    return is_placeholder(one) ? ScoredTexts::each_of(std::move(one)) : ScoredTexts(std::move(one));
+  }
+  std::vector<Expr> texts;
+  for (const nb::handle element : nb::iter(object)) texts.push_back(expr_of(element));
+  return texts;
+}
+
+ScoreOptions score_options(std::string model, std::string instruct, std::string prompt_name, std::string input_type,
+                           std::optional<int> dimensions, std::optional<bool> raw_scores, std::optional<int> top_n,
+                           PythonBackend* backend) {
+  return {std::move(model),
+          std::move(instruct),
+          std::move(prompt_name),
+          std::move(input_type),
+          dimensions,
+          raw_scores,
+          top_n,
+          backend != nullptr ? **backend : nullptr};
+}
+
+void bind_scores(nb::module_& m) {
+  nb::class_<ScoreOptions>(m, "ScoreOptions")
+      .def(
+          "__init__",
+          [](ScoreOptions* self, std::string model, std::string instruct, std::string prompt_name,
+             std::string input_type, std::optional<int> dimensions, std::optional<bool> raw_scores,
+             std::optional<int> top_n, PythonBackend* backend) {
+            new (self) ScoreOptions(score_options(std::move(model), std::move(instruct), std::move(prompt_name),
+                                                  std::move(input_type), dimensions, raw_scores, top_n, backend));
+          },
+          nb::arg("model"), nb::arg("instruct"), nb::arg("prompt_name"), nb::arg("input_type"),
+          nb::arg("dimensions").none(), nb::arg("raw_scores").none(), nb::arg("top_n").none(),
+          nb::arg("backend").none());
+  m.def("score", [](std::string name, nb::handle query, nb::handle documents, const ScoreOptions& options) {
+    return score(std::move(name), expr_of(query), scored_texts(documents), options);
+  });
+  m.def("rerank", [](std::string name, nb::handle query, nb::handle documents, const ScoreOptions& options) {
+    return rerank(std::move(name), expr_of(query), scored_texts(documents), options);
+  });
+  m.def("embed", [](std::string name, nb::handle texts, const ScoreOptions& options) {
+    return embed(std::move(name), scored_texts(texts), options);
+  });
 }
 
 }  // namespace
@@ -49,6 +105,7 @@ void bind_expressions(nb::module_& m) {
     auto chosen = method.is_none() ? nullptr : *nb::cast<PythonMethod&>(method);
     return select(std::move(name), std::move(choices), temperature, std::move(chosen));
   });
+  bind_scores(m);
   m.def("role", &role, nb::arg("name"), nb::arg("content").none());
   m.def("role_begin", &role_begin);
   m.def("role_end", &role_end);

@@ -49,6 +49,7 @@ nb::object python_of(const Value& value) {
     const auto* mine = dynamic_cast<const PythonValue*>(foreign->get());
     return mine != nullptr ? mine->get() : text_of((*foreign)->text());
   }
+  if (const Json* numbers = value.numbers()) return python_of(*numbers);
   if (!value.is_list()) return text_of(value.text());
   nb::list list;
   for (const Value& element : value.list()) list.append(python_of(element));

@@ -9,7 +9,14 @@ namespace espalier {
 std::string Value::text() const {
   if (const auto* text = std::get_if<std::string>(&data_)) return *text;
   if (const auto* list = std::get_if<List>(&data_)) return list->empty() ? std::string() : list->front().text();
+  if (const Json* held = numbers()) return held->dump();
   return std::get<std::shared_ptr<const ForeignValue>>(data_)->text();
+}
+
+Value Value::of_numbers(Json numbers) {
+  Value value;
+  value.data_ = std::make_shared<const Json>(std::move(numbers));
+  return value;
 }
 
 const Value::List& Value::list() const {
@@ -18,6 +25,7 @@ const Value::List& Value::list() const {
 }
 
 Json Value::json() const {
+  if (const Json* held = numbers()) return *held;
   if (is_list()) {
     Json all = Json::array();
     for (const Value& value : list()) all.push_back(value.json());
@@ -32,6 +40,7 @@ Json Value::json() const {
 }
 
 Json Value::typed() const {
+  if (const Json* held = numbers()) return *held;
   if (is_list()) {
     Json all = Json::array();
     for (const Value& value : list()) all.push_back(value.typed());

@@ -1,22 +1,13 @@
 #include "server/in_process.h"
 
-#include <fmt/format.h>
-
-#include <random>
-
-#include "net/http/request_target.h"
 #include "server/attach_model.h"
 #include "server/delivery/dialect.h"
 #include "server/media/program_pictures.h"
+#include "server/programs/own_routes.h"
 #include "server/routes/routes.h"
 
 namespace espalier::server {
 namespace {
-
-std::string made_up_id() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
 
 net::ErrorFormatter error_shape() {
   return [](const net::HttpError& error, std::string_view path) { return error_response(dialect_of(path, ""), error); };
@@ -26,11 +17,14 @@ net::ErrorFormatter error_shape() {
 
 struct InProcess::Parts {
   net::Router router{"", error_shape()};  // must outlive the service's threads
+  std::shared_ptr<RouteDoor> door = std::make_shared<RouteDoor>(router);
   std::unique_ptr<Service> service;
 };
 
 InProcess::InProcess(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-InProcess::~InProcess() = default;
+InProcess::~InProcess() {
+  parts_->door->close();
+}
 
 Result<std::unique_ptr<InProcess>> InProcess::start(ServerOptions options, std::unique_ptr<Engine> engine,
                                                     const std::string& name) {
@@ -48,19 +42,7 @@ Result<std::unique_ptr<InProcess>> InProcess::start(ServerOptions options, std::
 net::InProcessCall InProcess::call(net::Method method, std::string_view path, std::string body,
                                    std::function<void()> wake) {
   net::InProcessCall call(std::move(wake));
-  net::HttpRequest request;
-  request.method = method;
-  request.method_name = net::to_string(method);
-  if (auto target = net::parse_request_target(path, method); target.ok()) {
-    request.path = std::move(target->path);
-    request.segments = std::move(target->segments);
-    request.query = std::move(target->query);
-  }
-  request.headers.set("Content-Type", "application/json");
-  request.body = std::move(body);
-  request.id = made_up_id();
-  request.received_at = std::chrono::steady_clock::now();
-  parts_->router.dispatch(std::move(request), call.responder());
+  parts_->router.dispatch(own_request(method, path, std::move(body), made_up_id()), call.responder());
   return call;
 }
 
@@ -72,6 +54,10 @@ std::shared_ptr<Engine> InProcess::engine() const {
 
 std::shared_ptr<lang::LocalPictures> InProcess::pictures() const {
   return program_pictures(*parts_->service->model(), parts_->service->media_memory);
+}
+
+std::shared_ptr<lang::LocalRoutes> InProcess::routes() const {
+  return std::make_shared<OwnRoutes>(parts_->door, "", Json::object());
 }
 
 const std::string& InProcess::name() const {

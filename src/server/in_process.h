@@ -18,7 +18,8 @@
 
 namespace espalier::lang {
 class LocalPictures;
-}
+class LocalRoutes;
+}  // namespace espalier::lang
 
 namespace espalier::server {
 
@@ -36,6 +37,7 @@ class InProcess {
   net::InProcessCall call(net::Method method, std::string_view path, std::string body, std::function<void()> wake);
   std::shared_ptr<Engine> engine() const;                 // keeps it alive beyond this object
   std::shared_ptr<lang::LocalPictures> pictures() const;  // for open_local(); null: the model reads none
+  std::shared_ptr<lang::LocalRoutes> routes() const;      // for open_local(); it may outlive this object
   const std::string& name() const;
 
  private:

@@ -232,6 +232,116 @@ class Routes(unittest.TestCase):
             self.assertIn(f"input[{index}]", error["message"] + error["param"])
         self.assertEqual(answer["data"][3]["embedding"], answer["data"][53]["embedding"])
 
+    def test_every_route_names_the_bad_ones_of_two_thousand(self):
+        bad = {17: "", 400: "  \n", 999: 5, 1500: [], 1999: "word " * 3000}
+        texts = [bad.get(i, f"text number {i % 50}") for i in range(2000)]
+        for path, field, entries in (("/encode", "text", lambda answer: answer), ("/pooling", "input", lambda answer: answer["data"])):
+            with self.subTest(path=path):
+                answer = entries(self.post(path, {field: texts}))
+                self.assertEqual(len(answer), 2000)
+                failed = {i: entry["error"] for i, entry in enumerate(answer) if "error" in entry}
+                self.assertEqual(set(failed), set(bad))
+                for index, error in failed.items():
+                    self.assertIn(f"{field}[{index}]", error["message"])
+        whole = (("/embedding", "content"), ("/api/embed", "input"), ("/embed", "inputs"), ("/embed_all", "inputs"),
+                 ("/v2/embed", "texts"))
+        for path, field in whole:  # their answers have no place for an error
+            with self.subTest(path=path):
+                cut = {index: text for index, text in bad.items() if index < 1999}  # some of these cut by themselves
+                asked = [cut.get(i, f"text number {i % 50}") for i in range(2000)]
+                error = self.post(path, {field: asked}, 400)
+                message = error["message"] if "message" in error else error["error"]
+                message = message["message"] if isinstance(message, dict) else message
+                for index in cut:
+                    self.assertIn(f"{field}[{index}]", message)
+        for path, field, body in (("/v1/rerank", "documents", {"query": "q"}), ("/rerank", "texts", {"query": "q"}),
+                                  ("/v1/score", "text_2", {"text_1": "q"})):
+            with self.subTest(path=path):
+                asked = [5 if i == 999 else f"text number {i % 50}" for i in range(2000)]
+                self.assertIn(f"{field}[999]", self.post(path, {**body, field: asked}, 400)["error"]["message"])
+                asked[999] = "word " * 3000
+                self.assertIn(f"{field}[999]", self.post(path, {**body, field: asked}, 400)["error"]["message"])
+
+    def test_coheres_shape(self):
+        body = {"model": "default", "texts": [self.text, "another"], "input_type": "search_document",
+                "embedding_types": ["float", "int8", "uint8", "binary", "ubinary", "base64"]}
+        answer = self.post("/v2/embed", body)
+        self.assertEqual([answer["response_type"], answer["texts"]], ["embeddings_by_type", body["texts"]])
+        vectors = answer["embeddings"]
+        self.assertEqual(vectors["float"][0], self.vector)
+        largest = max(abs(x) for x in self.vector)
+        for got, x in zip(vectors["int8"][0], self.vector, strict=True):
+            self.assertLessEqual(abs(got - 127 * x / largest), 0.51)
+        self.assertEqual(vectors["uint8"][0], [x + 128 for x in vectors["int8"][0]])
+        bits = [sum(128 >> j for j in range(8) if self.vector[8 * i + j] > 0) for i in range(8)]
+        self.assertEqual([vectors["ubinary"][0], vectors["binary"][0]], [bits, [x - 128 for x in bits]])
+        self.assertEqual(list(struct.unpack("<64f", base64.b64decode(vectors["base64"][0]))),
+                         [struct.unpack("<f", struct.pack("<f", x))[0] for x in self.vector])
+        self.assertGreater(answer["meta"]["billed_units"]["input_tokens"], 0)
+        self.assertEqual(len(self.post("/v2/embed", {"texts": ["x"], "output_dimension": 16})["embeddings"]["float"][0]), 16)
+        first = self.post("/v1/embed", {"texts": [self.text]})
+        self.assertEqual([first["response_type"], first["embeddings"]], ["embeddings_floats", [self.vector]])
+        inputs = self.post("/v2/embed", {"inputs": [{"content": [{"type": "text", "text": self.text}]}]})
+        self.assertEqual(inputs["embeddings"]["float"], [self.vector])
+
+    def test_both_ends_of_a_text_may_be_cut(self):
+        words = [f"w{i % 7}" for i in range(3000)]
+        ends = {name: self.post("/v2/embed", {"texts": [" ".join(words)], **more})["embeddings"]["float"][0]
+                for name, more in (("as it is", {}), ("end", {"truncate": "END"}), ("start", {"truncate": "START"}))}
+        self.assertEqual(ends["as it is"], ends["end"])
+        self.assertNotEqual(ends["start"], ends["end"])
+        left = self.post("/embed", {"inputs": " ".join(words), "truncate": True, "truncation_direction": "Left"})
+        self.assertEqual(left, [ends["start"]])
+        answer = self.post("/v2/embed", {"texts": [" ".join(words)], "truncate": "NONE"}, 400)
+        self.assertIn("context", answer["message"])
+        short = self.post("/v1/embeddings", {"input": "a b c d e f", "truncate_prompt_tokens": 4, "truncation_side": "left"})
+        self.assertEqual(short["data"][0]["embedding"], self.post("/v1/embeddings", {"input": "e f"})["data"][0]["embedding"])
+
+    def test_coheres_refusals(self):
+        for body, word in (({}, "texts"), ({"texts": []}, "texts"), ({"texts": "x"}, "texts"), ({"texts": [[1]]}, "texts"),
+                           ({"texts": ["x"], "images": ["y"]}, "images"), ({"texts": ["x"], "embedding_types": ["int9"]}, "embedding_types"),
+                           ({"texts": ["x"], "embedding_types": "float"}, "embedding_types"), ({"texts": ["x"], "truncate": "MIDDLE"}, "truncate"),
+                           ({"images": ["data:image/png;base64,AAAA"]}, "images")):
+            self.assertIn(word, self.post("/v2/embed", body, 400)["message"], body)
+
+    def test_the_shapes_of_text_embeddings_inference(self):
+        self.assertEqual(self.post("/embed", {"inputs": self.text}), [self.vector])
+        self.assertEqual(self.post("/embed", {"inputs": ["another", self.text], "normalize": True})[1], self.vector)
+        raw = self.post("/embed", {"inputs": self.text, "normalize": False})[0]
+        self.assertAlmostEqual(cosine(raw, self.vector), 1, delta=1e-6)
+        each = self.post("/embed_all", {"inputs": self.text})
+        self.assertEqual([len(each), len(each[0]), len(each[0][0])], [1, 6, 64])
+        close = self.post("/similarity", {"inputs": {"source_sentence": self.text, "sentences": [self.text, "another"]}})
+        self.assertAlmostEqual(close[0], 1, delta=1e-5)
+        self.assertLess(close[1], close[0])
+        for path, body, word in (("/embed", {}, "inputs"), ("/embed", {"inputs": "word " * 3000}, "context"), ("/predict", {"inputs": "x"}, "classes"),
+                                 ("/embed_sparse", {"inputs": "x"}, "sparse"), ("/similarity", {"inputs": "x"}, "source_sentence")):
+            error = self.post(path, body, 400)
+            self.assertEqual((word in error["error"], error["error_type"]), (True, "validation"), error)
+
+    def test_jinas_fields(self):
+        task = self.post("/v1/embeddings", {"input": self.text, "task": "text-matching", "normalized": True, "embedding_type": "float"})
+        self.assertEqual(task["data"][0]["embedding"], self.vector)
+        bits = self.post("/v1/embeddings", {"input": [{"text": self.text}], "embedding_type": ["ubinary"]})["data"][0]["embedding"]
+        self.assertEqual(bits, [sum(128 >> j for j in range(8) if self.vector[8 * i + j] > 0) for i in range(8)])
+        self.assertIn("late_chunking", self.post("/v1/embeddings", {"input": "x", "late_chunking": True}, 400)["error"]["message"])
+        self.assertIn("embedding_type", self.post("/v1/embeddings", {"input": "x", "embedding_type": "int4"}, 400)["error"]["message"])
+
+    def test_programs_embed(self):
+        text_of, argument_of = ({"stream": 0, "kind": kind, **more} for kind, more in (("text", {"text": self.text}), ("argument", {"name": "t"})))
+        begin = {"stream": 0, "kind": "scored_text"}
+        vector = {"stream": 0, "kind": "score", "of": "embed", "name": "v", "texts": 1}
+        fit = {"stream": 0, "kind": "score", "of": "rerank", "name": "best", "texts": 2, "list": True}
+        program = {"version": 1, "name": "p", "parameters": ["t"], "streams": 1,
+                   "nodes": [begin, text_of, vector, begin, text_of, {**begin, "each": True}, argument_of, fit]}
+        answer = self.post("/v1/programs", {"program": program, "arguments": {"t": ["another", self.text]}})["results"][0]
+        self.assertEqual(answer["variables"]["v"], self.vector)
+        self.assertEqual(answer["variables"]["best"], [self.text, "another"])
+        self.assertEqual(answer["meta"]["best"]["indices"], [1, 0])
+        self.assertEqual(answer["text"], "")
+        failed = self.post("/v1/programs", {"program": program, "arguments": {"t": ["x", "word " * 3000]}})["results"][0]
+        self.assertIn("documents[1]", failed["error"]["message"])
+
     def test_refusals(self):
         for body, word in (({}, "input"), ({"input": []}, "input"), ({"input": ""}, "blank"), ({"input": 3}, "input"),
                            ({"input": "x", "encoding_format": "int8"}, "encoding_format"),
@@ -248,6 +358,126 @@ class Routes(unittest.TestCase):
         self.assertEqual([info["is_generation"], info["task"], info["embedding_length"]], [False, "embed", 64])
         self.assertEqual(self.server.get("/v1/models").json["data"][0]["task"], "embed")
         self.assertEqual(self.post("/api/show", {"model": "default"})["capabilities"], ["embedding"])
+
+
+class Classes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Server(model=some("rerank-", "rerank-text-bert")))
+
+    def post(self, path, body, status=200):
+        answer = self.server.post(path, body)
+        self.assertEqual(answer.status, status, answer.body)
+        return answer.json
+
+    def test_predictions_of_text_embeddings_inference(self):
+        pairs = [["who?", "me"], ["who?"], ["what?", "not me"]]
+        batch = self.post("/predict", {"inputs": pairs, "raw_scores": True})
+        self.assertEqual(len(batch), 3)
+        alone = self.post("/predict", {"inputs": pairs[0], "raw_scores": True})
+        self.assertEqual(alone, batch[0])
+        told = self.post("/classify", {"text": [pairs[0]]})[0]["embedding"]
+        self.assertEqual(sorted(told, reverse=True), [entry["score"] for entry in alone])
+        self.assertEqual(self.post("/predict", {"inputs": "who?", "raw_scores": True}), batch[1])
+        self.assertEqual(set(alone[0]), {"score", "label"})
+        self.assertIn("inputs[1]", self.post("/predict", {"inputs": [["a"], ["a", "b", "c"]]}, 400)["error"])
+
+    def test_the_bad_ones_of_two_thousand_pairs(self):
+        bad = {17: ["a", 3], 999: 5, 1999: ["word " * 3000, "b"]}
+        pairs = [bad.get(i, ["who?", f"number {i % 50}"]) for i in range(2000)]
+        for path, field in (("/v1/classify", "input"), ("/classify", "text")):
+            with self.subTest(path=path):
+                answer = self.post(path, {field: pairs})
+                entries = answer["data"] if path == "/v1/classify" else answer
+                failed = {i: entry["error"] for i, entry in enumerate(entries) if "error" in entry}
+                self.assertEqual(set(failed), set(bad))
+                for index, error in failed.items():
+                    self.assertIn(f"{field}[{index}]", error["message"])
+        message = self.post("/predict", {"inputs": pairs}, 400)["error"]
+        for index in (17, 999):
+            self.assertIn(f"inputs[{index}]", message)
+
+
+class SeeingJudge(unittest.TestCase):
+    """Qwen3-VL-Reranker's kind: a golden of Qwen3-VL with tokens for yes, no and turns, and a template as that model's.
+
+    What is asked is written out here as the model card's code writes it, sent as a plain prompt, and must score the same.
+    """
+    TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}{{ m.content }}{% else %}"
+                "{% for c in m.content %}{% if c.type == 'text' %}{{ c.text }}{% else %}<|image|>{% endif %}{% endfor %}{% endif %}"
+                "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    SYSTEM = ('Judge whether the Document meets the requirements based on the Query and the Instruct provided. '
+              'Note that the answer can only be "yes" or "no".')
+    INSTRUCT = "Given a search query, retrieve relevant candidates that answer the query."
+
+    @classmethod
+    def setUpClass(cls):
+        golden = SHARED / "goldens/models/mm-qwen3-vl"
+        if not golden.exists():
+            raise unittest.SkipTest("left out: no golden mm-qwen3-vl here")
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        for file in golden.iterdir():
+            (cls.folder / file.name).write_bytes(file.read_bytes())
+        tokenizer = (golden / "tokenizer.json").read_text()
+        for old, new in (("<|user|>", "<|im_start|>"), ("<|end|>", "<|im_end|>"), ("<|assistant|>", "yes"), ("<|system|>", "no")):
+            tokenizer = tokenizer.replace(json.dumps(old), json.dumps(new))
+        (cls.folder / "tokenizer.json").write_text(tokenizer)
+        config = json.loads((golden / "tokenizer_config.json").read_text())
+        (cls.folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": cls.TEMPLATE}))
+        cls.picture = "data:image/png;base64," + base64.b64encode((golden / "image1.png").read_bytes()).decode()
+        ids = json.loads(tokenizer)["model"]["vocab"]
+        cls.labels = [ids["yes"], ids["no"]]
+        cls.server = cls.enterClassContext(Server(model=cls.folder))
+
+    def expected(self, query, document, pictures=(), instruct=INSTRUCT):
+        prompt = (f"<|im_start|>system\n{self.SYSTEM}<|im_end|>\n<|im_start|>user\n<Instruct>: {instruct}<Query>:{query}"
+                  f"\n<Document>:{document}<|im_end|>\n<|im_start|>assistant\n")
+        body = {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 1}, "return_logprob": True,
+                "token_ids_logprob": self.labels}
+        if pictures:
+            body["image_data"] = list(pictures)
+        answer = self.server.post("/generate", body)
+        self.assertEqual(answer.status, 200, answer.body)
+        told = {entry[1]: entry[0] for entry in answer.json["meta_info"]["output_token_ids_logprobs"][0]}
+        return 1 / (1 + math.exp(told[self.labels[1]] - told[self.labels[0]]))
+
+    def rerank(self, status=200, **body):
+        answer = self.server.post("/v1/rerank", body)
+        self.assertEqual(answer.status, status, answer.body)
+        if status != 200:
+            return answer.json["error"]
+        return {entry["index"]: entry["relevance_score"] for entry in answer.json["results"]}
+
+    def test_documents_that_are_read_and_seen(self):
+        documents = ["me", {"image": self.picture}, {"text": "not me", "image": self.picture}]
+        got = self.rerank(query="who?", documents=documents)
+        wanted = [self.expected("who?", "me"), self.expected("who?", "<|image|>", [self.picture]),
+                  self.expected("who?", "<|image|>not me", [self.picture])]
+        for index, score in enumerate(wanted):
+            self.assertAlmostEqual(got[index], score, delta=1e-5)
+        self.assertEqual(len(set(wanted)), 3)
+
+    def test_a_query_that_is_seen_and_an_instruction(self):
+        got = self.rerank(query={"image": self.picture, "text": "this"}, documents=["me", "him"], instruct="Find it.")
+        for index, document in enumerate(("me", "him")):
+            wanted = self.expected("<|image|>this", document, [self.picture], "Find it.")
+            self.assertAlmostEqual(got[index], wanted, delta=1e-5)
+
+    def test_a_document_that_is_too_long_is_cut_and_its_picture_stays(self):
+        long = {"text": "word " * 3000, "image": self.picture}
+        self.assertIn("documents[1]", self.rerank(400, query="who?", documents=["me", long])["message"])
+        for side in ("END", "START"):
+            got = self.rerank(query="who?", documents=["me", long], truncate=side)
+            self.assertAlmostEqual(got[0], self.expected("who?", "me"), delta=1e-5)
+        few = self.rerank(query="who?", documents=[long], truncate_prompt_tokens=700)
+        self.assertEqual(len(few), 1)
+        self.assertIn("no room", self.rerank(400, query="who?", documents=[long], truncate_prompt_tokens=10)["message"])
+
+    def test_scores_of_pairs_are_the_same(self):
+        answer = self.server.post("/v1/score", {"text_1": "who?", "text_2": ["me", {"image": self.picture}]})
+        self.assertEqual(answer.status, 200, answer.body)
+        got = [entry["score"] for entry in answer.json["data"]]
+        self.assertAlmostEqual(got[1], self.expected("who?", "<|image|>", [self.picture]), delta=1e-5)
 
 
 class Gguf(unittest.TestCase):

@@ -278,6 +278,116 @@ def select(
     return _espalier.select(name or "", _texts(choices or ()), temperature, native_method(choices_method))
 
 
+def _score_options(
+    model: Optional[str] = None,
+    instruct: Optional[str] = None,
+    prompt_name: Optional[str] = None,
+    input_type: Optional[str] = None,
+    dimensions: Optional[int] = None,
+    raw_scores: Optional[bool] = None,
+    top_n: Optional[int] = None,
+    backend: Optional[Any] = None,
+) -> Any:
+    from espalier.lang.backend.base_backend import native_backend
+
+    return _espalier.ScoreOptions(
+        model or "", instruct or "", prompt_name or "", input_type or "", dimensions, raw_scores, top_n,
+        None if backend is None else native_backend(backend),
+    )  # fmt: skip
+
+
+def score(
+    name: str,
+    query: Text,
+    documents: Union[Text, Sequence[Text]],
+    *,
+    instruct: Optional[str] = None,
+    raw_scores: Optional[bool] = None,
+    prompt_name: Optional[str] = None,
+    model: Optional[str] = None,
+    backend: Optional[Any] = None,
+) -> Expr:
+    """How well each document goes with a query. Nothing is added to the state's text.
+
+    Args:
+        name: of the variable: a number, of a list of documents a list of numbers in their order.
+        query: a text; variables and arguments may stand in it.
+        documents: a text, or a list of texts. A variable that is a list counts entry by entry.
+        instruct: what a reranker that is asked judges by.
+        raw_scores: the model's own numbers, not probabilities.
+        prompt_name: a prompt of an embedding model that is put before each text.
+        model: another model of the same server.
+        backend: who is asked in place of the run's back end: a reranker or an embedding model beside it.
+
+    Raises:
+        ProgramError: no documents, or a generation inside; what the back end refuses is read where the variable is.
+    """
+    options = _score_options(
+        model=model, instruct=instruct, raw_scores=raw_scores, prompt_name=prompt_name, backend=backend
+    )
+    return _espalier.score(name, query, documents, options)
+
+
+def rerank(
+    name: str,
+    query: Text,
+    documents: Union[Text, Sequence[Text]],
+    *,
+    top_n: Optional[int] = None,
+    instruct: Optional[str] = None,
+    raw_scores: Optional[bool] = None,
+    prompt_name: Optional[str] = None,
+    model: Optional[str] = None,
+    backend: Optional[Any] = None,
+) -> Expr:
+    """Documents by how well they go with a query, best first. Nothing is added to the state's text.
+
+    Args:
+        name: of the variable: a list of texts. ``s.get_meta_info(name)`` has their ``scores``, and as ``indices`` where
+            they stood. A graph appends the first of them, where a function says ``s[name][0]``.
+        top_n: only so many of the best.
+
+    The other arguments and what is raised: see :func:`score`.
+    """
+    options = _score_options(
+        model=model, instruct=instruct, raw_scores=raw_scores, prompt_name=prompt_name, top_n=top_n, backend=backend
+    )
+    return _espalier.rerank(name, query, documents, options)
+
+
+def embed(
+    name: str,
+    texts: Union[Text, Sequence[Text]],
+    *,
+    dimensions: Optional[int] = None,
+    prompt_name: Optional[str] = None,
+    input_type: Optional[str] = None,
+    instruct: Optional[str] = None,
+    model: Optional[str] = None,
+    backend: Optional[Any] = None,
+) -> Expr:
+    """The vector of a text, or of each of a list. Nothing is added to the state's text.
+
+    Args:
+        name: of the variable: a list of floats, or a list of such.
+        texts: a text, or a list of texts. A variable that is a list counts entry by entry.
+        dimensions: only the first so many values (Matryoshka).
+        prompt_name: a prompt of the model that is put before each text.
+        input_type: ``query`` or ``document``: the model's prompt for these.
+        instruct: of models that embed pictures: the system turn.
+        model: another model of the same server.
+        backend: who is asked in place of the run's back end.
+
+    Raises:
+        ProgramError: no texts, or a generation inside; what the back end refuses is read where the variable is.
+    """
+    options = _score_options(
+        model=model, instruct=instruct, dimensions=dimensions, prompt_name=prompt_name, input_type=input_type,
+        backend=backend,
+    )  # fmt: skip
+    return _espalier.embed(name, texts, options)
+
+
 def system(expr: Optional[Text] = None) -> Expr:
     """A system message with that content; without one an empty message."""
     return _espalier.role("system", expr)

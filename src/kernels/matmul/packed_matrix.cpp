@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/fingerprint.h"
 #include "base/threads/compute_team.h"
@@ -140,6 +142,21 @@ Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::i
 Result<PackedMatrix> PackedMatrix::pack(const Tensor& weight, ComputeTeam* team) {
   return pack(
       weight.dtype, weight.rows(), weight.columns(), [&](std::int64_t column) { return weight.row(column); }, team);
+}
+
+Result<PackedMatrix> PackedMatrix::trimmed() const {
+  constexpr std::int64_t kPairBytes = 2 * kPanelColumns * 2;
+  const auto bytes = static_cast<std::size_t>((k_ + 1) / 2 * kPairBytes);
+  if (type_ != DType::bf16 || bytes >= panel_bytes_) return *this;
+  auto memory = std::make_shared<PageBuffer>();
+  ESP_TRY(*memory, PageBuffer::allocate(bytes * static_cast<std::size_t>(panels())));
+  auto* const to = reinterpret_cast<std::uint8_t*>(memory->data());
+  for (int i = 0; i < panels(); ++i) std::copy_n(panel(i), bytes, to + static_cast<std::size_t>(i) * bytes);
+  PackedMatrix out = *this;
+  out.panel_bytes_ = bytes;
+  out.panels_ = to;
+  out.owner_ = std::move(memory);
+  return out;
 }
 
 std::uint64_t panels_print() {

@@ -82,6 +82,10 @@ class PackedMatrix {
   // Of all panels of such a matrix. Fails: as pack() does.
   static Result<std::uint64_t> bytes_of(DType type, std::int64_t outputs, std::int64_t k);
 
+  // The same with panels that end where K does, for kernels that read floats beside them: bf16 without the zeros behind its
+  // last pair. Fails: memory is short.
+  Result<PackedMatrix> trimmed() const;
+
   // Value k of K belongs to input order()[k] of a row; null: to input k. The caller says it, whoever multiplies
   // (matmul.h) follows it.
   using Order = std::shared_ptr<const std::vector<std::int32_t>>;

@@ -48,6 +48,17 @@ class ScriptedBackend final : public Backend {
   BackendTraits& set_traits() { return traits_; }
   ChatFormat& set_format() { return format_; }
 
+  // What scores and vectors are; unset: it gives none.
+  void set_scores(std::function<Result<ScoreOutput>(const ScoreCall&)> scores) { scores_ = std::move(scores); }
+  std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) override {
+    if (!scores_) return nullptr;
+    auto over = std::make_shared<std::atomic<bool>>(false);
+    put(call.query, [this, call = std::move(call), sink = std::move(sink), over] {
+      if (!over->exchange(true)) sink(scores_(call));
+    });
+    return std::make_unique<ScriptedCall>(*this, over);
+  }
+
   void take_chains_of(std::size_t generations) { most_chained_ = generations; }  // at most
 
   // Answers wait until release().
@@ -158,6 +169,7 @@ class ScriptedBackend final : public Backend {
   BackendTraits traits_;
   ChatFormat format_;
   Script script_;
+  std::function<Result<ScoreOutput>(const ScoreCall&)> scores_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;

@@ -7,6 +7,7 @@
 
 #include "lang/choices/choices.h"
 #include "lang/graph/options_json.h"
+#include "lang/graph/score_json.h"
 
 namespace espalier::lang {
 namespace {
@@ -70,6 +71,13 @@ class BranchComparison::Reader {
     word(fmt::format("{} {}", select.temperature, static_cast<const void*>(select.method.get())));
     word(select.method ? select.method->name() : "");
     word(name_of(select.way));
+  }
+  void write(const node::ScoredText& text) { word(text.each ? "each" : "one"); }
+  void write(const node::Score& score) {
+    word(score.name);
+    word(fmt::format("{} {} {}", name_of(score.kind), score.list,
+                     static_cast<const void*>(score.options.backend.get())));
+    word(score_options_to_json(score.options).dump());
   }
   void write(const Graph::Variable& variable) {
     word(variable.name);

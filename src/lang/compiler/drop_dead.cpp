@@ -81,6 +81,10 @@ class Liveness {
     bool text = text_read_[stream];
     for (auto at = streams_[stream].rbegin(); at != streams_[stream].rend(); ++at) {
       const Graph::Content& content = graph_.nodes[*at].content;
+      if (const auto* score = std::get_if<node::Score>(&content)) {
+        at = go_back_to_texts(at, *score, is_read(stream, score->name));
+        continue;
+      }
       bool needed = text || is_read(stream, name_set_by(content));
       if (const auto* end = std::get_if<Graph::ReasoningEnd>(&content))
         needed = needed || std::ranges::any_of(end->names, [&](const std::string& name) {
@@ -96,6 +100,16 @@ class Liveness {
       const auto* join = std::get_if<Graph::Join>(&content);
       const bool gathers = join != nullptr && join->mode == JoinMode::gather_variable;
       text = text || !(gathers || std::holds_alternative<Graph::Set>(content));
+    }
+  }
+
+  // A score and the texts that are its own go together. It stands behind no text. The first of its nodes.
+  std::vector<std::size_t>::const_reverse_iterator go_back_to_texts(
+      std::vector<std::size_t>::const_reverse_iterator score_at, const node::Score& score, bool needed) {
+    for (int left = score.texts;; ++score_at) {
+      if (needed) mark(*score_at);
+      left -= std::holds_alternative<node::ScoredText>(graph_.nodes[*score_at].content) ? 1 : 0;
+      if (left == 0) return score_at;
     }
   }
 
@@ -150,8 +164,7 @@ void drop_dead(Graph& graph, const std::optional<std::vector<std::string>>& outp
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!gone[i]) continue;
     const Graph::Content& content = graph.nodes[i].content;
-    const bool calls = gen_of(content) != nullptr || std::holds_alternative<node::Select>(content);
-    if (!calls) continue;
+    if (!is_call(content)) continue;
     ++report.calls;
     report.changes.push_back(fmt::format("nobody can read {} {} (node {})", kind_of(content), name_set_by(content), i));
   }

@@ -20,8 +20,7 @@ class Merger {
         stands_for_(static_cast<std::size_t>(graph.streams)) {
     calls_.resize(stands_for_.size());
     for (const Graph::Node& one : graph.nodes)
-      if (gen_of(one.content) != nullptr || std::holds_alternative<node::Select>(one.content))
-        ++calls_[static_cast<std::size_t>(one.stream)];
+      if (is_call(one.content)) ++calls_[static_cast<std::size_t>(one.stream)];
     for (std::size_t i = 0; i < stands_for_.size(); ++i) stands_for_[i] = static_cast<int>(i);
     joined_by_.assign(stands_for_.size(), SIZE_MAX);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)

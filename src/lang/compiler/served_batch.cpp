@@ -16,6 +16,7 @@ constexpr std::size_t kMostCalls = 2048;  // of one request: half of what a serv
 
 bool has_json_form(const Graph::Content& content) {
   if (std::holds_alternative<node::Media>(content)) return false;
+  if (const auto* score = std::get_if<node::Score>(&content)) return score->options.backend == nullptr;
   const auto* select = std::get_if<node::Select>(&content);
   return select == nullptr || is_of_the_language(select->method.get());
 }
@@ -37,6 +38,7 @@ std::size_t calls_of(const Graph& graph, const GenOptions& defaults) {
     if (const auto* gen = gen_of(one.content))
       calls += static_cast<std::size_t>(std::max(1, gen->options.n.value_or(defaults.n.value_or(1))));
     if (const auto* select = std::get_if<node::Select>(&one.content)) calls += 2 * select->choices.size();
+    if (std::holds_alternative<node::ScoredText>(one.content)) ++calls;
   }
   return calls;
 }

@@ -31,6 +31,7 @@ const node::Gen* gen_of(const Graph::Content& content) {
 std::string name_set_by(const Graph::Content& content) {
   if (const node::Gen* gen = gen_of(content)) return gen->name;
   if (const auto* select = std::get_if<node::Select>(&content)) return select->name;
+  if (const auto* score = std::get_if<node::Score>(&content)) return score->name;
   if (const auto* scope = std::get_if<node::ScopeEnd>(&content)) return scope->name;
   if (const auto* set = std::get_if<Graph::Set>(&content)) return set->name;
   return {};
@@ -49,6 +50,11 @@ std::set<std::string> names_of_program(const Graph& graph) {
       names.merge(by_stream[static_cast<std::size_t>(child)]);
   }
   return by_stream.front();
+}
+
+bool is_call(const Graph::Content& content) {
+  return gen_of(content) != nullptr || std::holds_alternative<node::Select>(content) ||
+         std::holds_alternative<node::Score>(content);
 }
 
 bool is_literal(const Graph::Content& content) {

@@ -25,6 +25,8 @@ const node::Gen* gen_of(const Graph::Content& content);  // of a Gen or a Sample
 std::string name_set_by(const Graph::Content& content);
 // What the program's own stream has in the end: set by itself, or gathered from streams that it joins.
 std::set<std::string> names_of_program(const Graph& graph);
+// It asks a back end for something that it may set a variable to.
+bool is_call(const Graph::Content& content);
 // Nothing is called, and what it adds to the text is the same in every run.
 bool is_literal(const Graph::Content& content);
 

@@ -21,6 +21,10 @@ std::string without_blanks_around(std::string_view text) {
 
 Progress NodeSteps::take(const node::Text& text) {
   if (!state_.afford(text.text.size())) return Progress::done;
+  if (state_.scores_.collects()) {
+    state_.scores_.add(Value(text.text));
+    return Progress::done;
+  }
   StateLock lock(state_.mutex_);
   state_.document_.text += text.text;
   if (state_.setup_->stream) state_.tell(lock);
@@ -70,7 +74,14 @@ Progress NodeSteps::take(const node::Variable& variable) {
 }
 
 Progress NodeSteps::append(const Result<Value>& value) {
-  return value.ok() ? take(node::Text{value->text()}) : state_.taken(value.error());
+  return value.ok() ? append(*value) : state_.taken(value.error());
+}
+
+// A list counts entry by entry where those are scored, and as its first one in a text.
+Progress NodeSteps::append(const Value& value) {
+  if (!state_.scores_.collects()) return take(node::Text{value.text()});
+  if (state_.afford(bytes_of(value))) state_.scores_.add(value);
+  return Progress::done;
 }
 
 // What this state has set up to here, whatever is to be set behind it.
@@ -89,7 +100,7 @@ Progress NodeSteps::append_own(const std::string& name) {
     }
     if (const Value* now = state_.variables_.current(name)) value = *now;
   }
-  if (value) return take(node::Text{value->text()});
+  if (value) return append(*value);
   return state_.taken(
       bad_request(fmt::format("{} is appended, but nothing before sets it", name), name, "no_such_variable"));
 }

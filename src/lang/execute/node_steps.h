@@ -31,6 +31,7 @@ class NodeSteps {
 
  private:
   Progress append(const Result<Value>& value);
+  Progress append(const Value& value);
   Progress append_own(const std::string& name);
 
   StreamExecutor& state_;

@@ -10,6 +10,7 @@ void collect_names(const std::vector<Node>& nodes, std::vector<std::string>& nam
   for (const Node& one : nodes) {
     if (const auto* gen = std::get_if<node::Gen>(&one)) add(gen->name);
     if (const auto* select = std::get_if<node::Select>(&one)) add(select->name);
+    if (const auto* score = std::get_if<node::Score>(&one)) add(score->name);
     if (const auto* scope = std::get_if<node::ScopeBegin>(&one)) add(scope->name);
     const auto* reasoning = std::get_if<node::Reasoning>(&one);
     if (reasoning == nullptr) continue;

@@ -8,7 +8,7 @@
 // Threads: any (see state_core.h).
 // Fails:   the first failure is the state's: its queue is dropped, with it the children that were still to begin.
 // Source:  SGLang, lang/interpreter.py (StreamExecutor).
-// What an item of the queue does is told by node_steps.h, call_steps.h and branches.h; speculation_steps.h may take its place.
+// What an item of the queue does is told by node_steps.h, call_steps.h, score_steps.h and branches.h; speculation_steps.h may take its place.
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +21,7 @@
 #include "lang/execute/call_steps.h"
 #include "lang/execute/node_steps.h"
 #include "lang/execute/queue_item.h"
+#include "lang/execute/score_steps.h"
 #include "lang/execute/speculation_steps.h"
 #include "lang/execute/variables.h"
 #include "lang/state_core.h"
@@ -79,6 +80,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   friend class Branches;
   friend class CallSteps;
   friend class NodeSteps;
+  friend class ScoreSteps;
   friend class SpeculationSteps;
   using Lock = StateLock;
 
@@ -123,6 +125,7 @@ class StreamExecutor final : public StateCore, public std::enable_shared_from_th
   std::shared_ptr<StreamExecutor> origin_;  // until it has come to the fork
 
   NodeSteps nodes_{*this};
+  ScoreSteps scores_{*this};
   Branches branches_{*this};
   SpeculationSteps speculation_{*this};
   CallSteps calls_{*this};  // goes first
@@ -132,6 +135,8 @@ template <class One>
 Progress StreamExecutor::take(One&& one) {
   if constexpr (requires { calls_.take(std::forward<One>(one)); })
     return calls_.take(std::forward<One>(one));
+  else if constexpr (requires { scores_.take(std::forward<One>(one)); })
+    return scores_.take(std::forward<One>(one));
   else if constexpr (requires { branches_.take(std::forward<One>(one)); })
     return branches_.take(std::forward<One>(one));
   else

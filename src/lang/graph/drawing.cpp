@@ -57,7 +57,7 @@ std::string as_dot(const Graph& graph) {
       fmt::format("digraph \"{}\" {{\n  node [shape=box, fontname=\"sans-serif\"];\n", dot_text(graph.name));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Graph::Content& content = graph.nodes[i].content;
-    const bool calls = lang::gen_of(content) != nullptr || std::holds_alternative<node::Select>(content);
+    const bool calls = lang::is_call(content);
     out += fmt::format("  n{} [label=\"{}\"{}];\n", i, dot_text(label_of(graph.nodes[i])),
                        calls ? ", style=filled, fillcolor=\"#cfe8cf\"" : "");
   }

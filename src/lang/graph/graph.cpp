@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "lang/graph/reads.h"
 
@@ -23,9 +24,12 @@ class Checker {
     for (; at_ < graph_.nodes.size(); ++at_) {
       const Graph::Node& one = graph_.nodes[at_];
       if (!is(one.stream, State::open)) return wrong(fmt::format("its stream {} is not open here", one.stream));
+      ESP_CHECK(check_scored(one));
       ESP_CHECK(std::visit([&](const auto& content) { return check(content); }, one.content));
       ESP_CHECK(reads_.take(at_));
     }
+    for (const auto& [stream, texts] : scored_)
+      if (texts > 0) return bad_request(fmt::format("stream {} ends inside a text that is scored", stream), "nodes");
     return reads_.finish();
   }
 
@@ -97,6 +101,26 @@ class Checker {
   Result<> check(const Graph::Set& set) {
     return set.list || set.values.size() == 1 ? success() : wrong("it sets one value, or a list");
   }
+  // Between a scored text and its score stands what is text by itself.
+  Result<> check_scored(const Graph::Node& one) {
+    const auto open = scored_.find(one.stream);
+    if (open == scored_.end() || open->second == 0) return success();
+    const std::string_view kind = kind_of(one.content);
+    if (kind == "text" || kind == "argument" || kind == "variable" || kind == "scored_text" || kind == "score")
+      return success();
+    return wrong(fmt::format("a text that is scored holds no {}", kind));
+  }
+  Result<> check(const node::ScoredText&) {
+    ++scored_[graph_.nodes[at_].stream];
+    return success();
+  }
+  Result<> check(const node::Score& score) {
+    const int texts = std::exchange(scored_[graph_.nodes[at_].stream], 0);
+    const int least = score.kind == node::Score::Kind::embed ? 1 : 2;
+    if (score.texts < least || score.texts != texts)
+      return wrong(fmt::format("it is of {} texts, {} stand before it; {} is the least", score.texts, texts, least));
+    return success();
+  }
   Result<> check(const node::Argument& argument) {
     for (const std::string& parameter : graph_.parameters)
       if (parameter == argument.name) return success();
@@ -117,6 +141,7 @@ class Checker {
   std::vector<State> states_;
   std::map<int, Group> groups_;
   std::map<int, std::size_t> depth_;
+  std::map<int, int> scored_;  // by stream: texts whose score is still to come
   std::size_t at_ = 0, joined_ = 0;
 };
 
@@ -131,7 +156,7 @@ std::string_view kind_of(const Graph::Content& content) {
   constexpr std::string_view kKinds[] = {"text",          "argument",    "gen",      "select",        "role_begin",
                                          "role_end",      "media",       "variable", "scope_begin",   "scope_end",
                                          "movable_begin", "movable_end", "set",      "reasoning_end", "fork",
-                                         "join",          "sample",      "chain"};
+                                         "join",          "sample",      "chain",    "scored_text",   "score"};
   static_assert(std::size(kKinds) == std::variant_size_v<Graph::Content>);
   return kKinds[content.index()];
 }

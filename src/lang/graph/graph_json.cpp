@@ -7,6 +7,7 @@
 #include "lang/choices/choices.h"
 #include "lang/gen_options.h"
 #include "lang/graph/options_json.h"
+#include "lang/graph/score_json.h"
 
 namespace espalier {
 namespace {
@@ -32,6 +33,16 @@ struct Writer {
     out["choices_method"] = select.method->name();
     out["temperature"] = select.temperature;
     if (select.way != SelectWay::scoring) out["way"] = lang::name_of(select.way);
+  }
+  void operator()(const node::ScoredText& text) {
+    if (text.each) out["each"] = true;
+  }
+  void operator()(const node::Score& score) {
+    out["name"] = score.name;
+    out["of"] = lang::name_of(score.kind);
+    out["texts"] = score.texts;
+    out["list"] = score.list;
+    out["options"] = lang::score_options_to_json(score.options);
   }
   void operator()(const node::RoleBegin& role) { out["role"] = role.role; }
   void operator()(const node::RoleEnd& role) { out["role"] = role.role; }
@@ -147,6 +158,29 @@ Result<Content> read_select(const Json& node, const std::string& place) {
   return Content(std::move(select));
 }
 
+Result<Content> read_scored_text(const Json& node, const std::string& place) {
+  ESP_TRY(const auto each, find_boolean(node, {"each", place}));
+  return Content(node::ScoredText{each.value_or(false)});
+}
+
+Result<Content> read_score(const Json& node, const std::string& place) {
+  node::Score score;
+  ESP_TRY(const std::string of, get_string(node, {"of", place}));
+  const auto kind = lang::score_kind_named(of);
+  if (!kind) return bad_request(place + ".of must be score, rerank or embed", place + ".of");
+  score.kind = *kind;
+  ESP_TRY(score.name, get_string(node, {"name", place}));
+  ESP_TRY(const auto texts, get_integer(node, {"texts", place}, {1, Graph::kMostNodes}));
+  score.texts = static_cast<int>(texts);
+  ESP_TRY(const auto list, find_boolean(node, {"list", place}));
+  score.list = list.value_or(false);
+  if (find_field(node, "options") != nullptr) {
+    ESP_TRY(const Json* options, get_object(node, {"options", place}));
+    ESP_TRY(score.options, lang::score_options_from_json(*options, place + ".options"));
+  }
+  return Content(std::move(score));
+}
+
 Result<Content> read_set(const Json& node, const std::string& place) {
   Graph::Set set;
   ESP_TRY(set.name, get_string(node, {"name", place}));
@@ -223,6 +257,8 @@ Result<Content> read_content(const Json& node, const std::string& place) {
   if (kind == "movable_begin") return Content(node::MovableBegin());
   if (kind == "movable_end") return Content(node::MovableEnd());
   if (kind == "select") return read_select(node, place);
+  if (kind == "scored_text") return read_scored_text(node, place);
+  if (kind == "score") return read_score(node, place);
   if (kind == "role_begin") return named<node::RoleBegin>(node, "role", place);
   if (kind == "role_end") return named<node::RoleEnd>(node, "role", place);
   if (kind == "variable") return read_variable(node, place);

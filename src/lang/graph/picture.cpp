@@ -12,6 +12,7 @@
 #include "base/svg.h"
 #include "lang/compiler/streams.h"
 #include "lang/graph/options_json.h"
+#include "lang/graph/score_json.h"
 #include "lang/graph/wiring.h"
 #include "text/utf8.h"
 
@@ -110,6 +111,7 @@ struct BoxClass {
   std::string_view operator()(const node::Gen&) const { return "node b0"; }
   std::string_view operator()(const Graph::Sample&) const { return "node b0"; }
   std::string_view operator()(const node::Select&) const { return "node b2"; }
+  std::string_view operator()(const node::Score&) const { return "node b2"; }
   std::string_view operator()(const Graph::Fork&) const { return "node b3"; }
   std::string_view operator()(const Graph::Join&) const { return "node b3"; }
   std::string_view operator()(const node::Argument&) const { return "node b4"; }
@@ -131,6 +133,8 @@ std::string shortened(std::string text) {
 std::string told_of(const Graph::Content& content) {
   std::string all = lang::label_of(content, kMostTold);
   if (const auto* gen = lang::gen_of(content)) all += " " + lang::options_to_json(gen->options).dump();
+  if (const auto* score = std::get_if<node::Score>(&content))
+    all += " " + lang::score_options_to_json(score->options).dump();
   if (const auto* select = std::get_if<node::Select>(&content))
     all += ": " + fmt::format("{}", fmt::join(select->choices, " | "));
   return all;
@@ -144,8 +148,9 @@ class Drawing {
     const std::string title = graph_.name.empty() ? "a program" : graph_.name;
     svg_.text(kLeft, 26, title, Svg::Anchor::start, "head");
     svg_.text(kLeft, 44,
-              fmt::format("{} nodes in {} streams; green: generations, blue: choices; dashed: where a variable goes",
-                          graph_.nodes.size(), graph_.streams),
+              fmt::format(
+                  "{} nodes in {} streams; green: generations, blue: choices and scores; dashed: where a variable goes",
+                  graph_.nodes.size(), graph_.streams),
               Svg::Anchor::start, "dim");
     draw_turns();
     for (const Wire& wire : wires_) draw_wire(wire);

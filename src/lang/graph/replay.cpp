@@ -13,6 +13,7 @@ struct Replay::Stream {
   std::shared_ptr<StateCore> core;
   int chained = 0;          // nodes that are still to come of a chain
   std::vector<Node> chain;  // those that came
+  bool each = false;        // what comes next is a list of texts that are scored
 };
 
 class Replay::Appender {
@@ -52,8 +53,26 @@ class Replay::Appender {
     select.number = number_;
     append(std::move(select));
   }
-  void carry_out(const node::Argument& argument) { core().append(arguments_[argument.name]); }
+  void carry_out(node::Score score) {
+    score.number = number_;
+    append(std::move(score));
+  }
+  void carry_out(const node::ScoredText& text) {
+    stream(at_).each = text.each;
+    append(text);
+  }
+  void carry_out(const node::Argument& argument) {
+    const Arguments::Argument given = arguments_[argument.name];
+    if (!std::exchange(stream(at_).each, false) || !given.json().is_array()) return core().append(given);
+    Expr entries;  // the first one's text is open already
+    for (const Json& one : given.json()) {
+      if (!entries.nodes().empty()) entries += Expr(Node(node::ScoredText{}));
+      entries += one.is_string() ? one.get<std::string>() : one.dump();
+    }
+    core().append(std::move(entries));
+  }
   void carry_out(const Graph::Variable& variable) {
+    stream(at_).each = false;
     append(node::Variable{variable.name, stream(variable.stream).core});
   }
   void carry_out(const Graph::ReasoningEnd& end) { core().append(ReasoningSplit{end.model_type, end.names}); }

@@ -18,7 +18,7 @@ Error unknown_value(std::string_view what) {
 Graph::Set set_of(const std::string& name, const Value& value) {
   Graph::Set set{name, {}, value.is_list()};
   const auto add = [&](const Value& one) {
-    if (one.is_list() || one.foreign() != nullptr)
+    if (one.is_list() || one.foreign() != nullptr || one.numbers() != nullptr)
       throw ProgramError(bad_request(fmt::format("the variable {} is set to something that is no text", name), name,
                                      std::string(kTracedValue)));
     set.values.push_back(one.text());

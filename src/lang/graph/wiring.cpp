@@ -8,6 +8,7 @@
 #include "base/json/json.h"
 #include "lang/choices/choices.h"
 #include "lang/compiler/streams.h"
+#include "lang/graph/score_json.h"
 
 namespace espalier::lang {
 namespace {
@@ -22,6 +23,11 @@ struct Label {
     const bool scored = select.way == SelectWay::scoring;
     return fmt::format("select {} of {}{}{}", select.name, select.choices.size(), scored ? "" : " by ",
                        scored ? "" : name_of(select.way));
+  }
+  std::string operator()(const node::ScoredText& text) const { return text.each ? "texts to score" : "text to score"; }
+  std::string operator()(const node::Score& score) const {
+    return fmt::format("{} {} of {}", name_of(score.kind), score.name,
+                       score.texts - (score.kind == node::Score::Kind::embed ? 0 : 1));
   }
   std::string operator()(const node::RoleBegin& role) const { return role.role + " begins"; }
   std::string operator()(const node::RoleEnd& role) const { return role.role + " ends"; }

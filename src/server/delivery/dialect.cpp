@@ -33,6 +33,14 @@ std::string_view anthropic_type(int status) {
   }
 }
 
+// text-embeddings-inference's word for a status.
+std::string_view tei_type(int status) {
+  if (status == 429) return "overloaded";
+  if (status == 503) return "unhealthy";
+  return status < 500 ? "validation" : "backend";
+}
+
+constexpr std::string_view kTeiPaths[] = {"/embed", "/embed_all", "/embed_sparse", "/predict", "/similarity"};
 constexpr std::string_view kLlamaCppPaths[] = {"/completion", "/completions", "/infill",    "/props",
                                                "/slots",      "/embedding",   "/embeddings"};
 
@@ -48,6 +56,7 @@ Dialect dialect_of(std::string_view path, std::string_view api_prefix) {
   if (path == "/v1/messages" || path.starts_with("/v1/messages/")) return Dialect::anthropic;
   if (path.starts_with("/v1/")) return Dialect::openai;
   if (path.starts_with("/api/")) return Dialect::ollama;
+  if (std::ranges::find(kTeiPaths, path) != std::end(kTeiPaths)) return Dialect::tei;
   const bool llamacpp = std::ranges::find(kLlamaCppPaths, path) != std::end(kLlamaCppPaths);
   return llamacpp ? Dialect::llamacpp : Dialect::native;
 }
@@ -62,6 +71,10 @@ std::string error_json(Dialect dialect, const net::HttpError& error) {
   }
   if (dialect == Dialect::ollama) {
     json.open('{').field("error", error.message).close('}');
+    return out;
+  }
+  if (dialect == Dialect::tei) {
+    json.open('{').field("error", error.message).field("error_type", tei_type(error.status)).close('}');
     return out;
   }
   json.open('{').key("error").open('{');

@@ -7,6 +7,7 @@
 //   openai_responses  the same; streams end without a word, and an error in one is the event "error"
 //   anthropic  {"type":"error","error":{type,message}}; streams end without a word
 //   ollama   {"error": message}; streams are lines of JSON, an error is one of them
+//   tei        {"error": message, "error_type"}: text-embeddings-inference's
 //   llamacpp   {"error":{code (the status), message, type, param}}; streams end without a word
 // Threads: pure functions. Fails: never.
 #pragma once
@@ -20,7 +21,7 @@
 namespace espalier::server {
 
 // Whose protocol a path speaks, and so what its refusals look like.
-enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic, ollama, llamacpp };
+enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic, ollama, llamacpp, tei };
 
 // How the pieces of a stream stand in its body.
 enum class Framing { events, lines };  // server-sent events; one JSON value a line

@@ -72,7 +72,7 @@ Result<std::vector<TokenId>> joined_prompt(const Call& call, const Json& query, 
   if (query.is_string() && item.is_string()) {
     ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer(place));
     ESP_TRY(auto ids, encode_text(*call.model, first.get<std::string>() + second.get<std::string>(), {}, place));
-    ids.resize(ids.size() - std::min(ids.size(), marks_behind(*tokenizer)));  // the next token is asked for
+    ids.resize(ids.size() - std::min(ids.size(), marks_around(*tokenizer).behind));  // the next token is asked for
     return ids;
   }
   ESP_TRY(auto ids, as_token_ids(first, place));

@@ -53,31 +53,32 @@ struct Judge {
     if (text.ends_with("</think>\n")) text += '\n';
     return text;
   }
-
-  // The same within `most` tokens: of the document as many of the first as fit. 0: all, whatever it takes.
-  Result<std::string> prompt_within(std::size_t most, const std::string& query, const std::string& document,
-                                    const std::string& place) const {
-    ESP_TRY(std::string text, prompt(query, document));
-    if (most == 0) return text;
-    const auto tokens = [&](const std::string& of) -> Result<std::size_t> {
-      ESP_TRY(const auto ids, tokenizer->encode(of, {.add_special = false}));
-      return ids.size();
-    };
-    ESP_TRY(std::size_t size, tokens(text));
-    if (size <= most) return text;
-    ESP_TRY(std::vector<TokenId> kept, tokenizer->encode(document, {.add_special = false, .parse_special = false}));
-    while (size > most) {
-      const std::size_t over = size - most;
-      if (over > kept.size())
-        return bad_request(fmt::format("{} tokens leave no room for what stands before and behind {}", most, place),
-                           "truncate");
-      kept.resize(kept.size() - over);
-      ESP_TRY(text, prompt(query, tokenizer->decode(kept)));
-      ESP_TRY(size, tokens(text));
-    }
-    return text;
-  }
 };
+
+// What `prompt` makes of a document, with as much of it as fits into `most` tokens. It gives what has `ids`.
+template <class Prompt>
+auto prompt_within(std::optional<std::size_t> most, const Tokenizer& tokenizer, const std::string& document,
+                   bool cut_first, const std::string& place, Prompt prompt) -> decltype(prompt(document)) {
+  if (!most) return prompt(document);
+  ESP_TRY(std::vector<TokenId> kept, tokenizer.encode(document, {.add_special = false, .parse_special = false}));
+  ESP_TRY(const auto around, prompt(std::string()));
+  if (around.ids.size() > *most) return no_room(*most, place);
+  std::size_t room = *most - around.ids.size();
+  if (kept.size() <= room) {
+    auto whole = prompt(document);
+    if (!whole.ok() || whole->ids.size() <= *most) return whole;
+  }
+  for (;;) {  // tokens at the borders may part otherwise than they do alone
+    if (kept.size() > room)
+      kept.erase(cut_first ? kept.begin() : kept.begin() + static_cast<std::ptrdiff_t>(room),
+                 cut_first ? kept.end() - static_cast<std::ptrdiff_t>(room) : kept.end());
+    auto made = prompt(tokenizer.decode(kept));
+    if (!made.ok() || made->ids.size() <= *most) return made;
+    const std::size_t over = made->ids.size() - *most;
+    if (over > kept.size()) return no_room(*most, place);
+    room = kept.size() - over;
+  }
+}
 
 // What a judge that sees is told, in the words of Qwen3-VL-Reranker's model card.
 Json shown_judgement(const std::string& instruct, const ShownText& query, const ShownText& document) {
@@ -90,13 +91,6 @@ Json shown_judgement(const std::string& instruct, const ShownText& query, const 
   }
   return Json::array({{{"role", "system"}, {"content", Json::array({text(kJudgeSystem)})}},
                       {{"role", "user"}, {"content", std::move(parts)}}});
-}
-
-// Tokens that a text of this body may have; 0: too long ones are refused.
-std::size_t most_tokens(const Call& call, const PooledBody& body) {
-  if (!body.longest) return 0;
-  const auto room = static_cast<std::size_t>(prompt_room(*call.model));
-  return *body.longest < 0 ? room : std::min(room, static_cast<std::size_t>(*body.longest));
 }
 
 Result<Judge> judge_of(const Call& call, const PooledBody& body) {
@@ -118,6 +112,30 @@ Result<Judge> judge_of(const Call& call, const PooledBody& body) {
                            "<Document> would work",
                        "model", "unsupported_parameter");
   return judge;
+}
+
+// A judge that sees is shown a conversation, one that reads is given its template's text.
+Result<ChatTokens> judge_prompt(const Call& call, const PooledBody& body, const Judge& judge, const ShownText& query,
+                                const ShownText& document, const std::string& place) {
+  const auto most = most_tokens(call, body);
+  const auto shown = [&](const std::string& text) -> Result<ChatTokens> {
+    const Json chat = {{"messages", shown_judgement(judge.instruct, query, {text, document.media})}};
+    ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(chat, call.service.options));
+    return encode_chat(call, prompt);
+  };
+  const auto written = [&](const std::string& text) -> Result<ChatTokens> {
+    ESP_TRY(const std::string whole, judge.prompt(query.text, text));
+    ChatTokens tokens;
+    if (most) {
+      ESP_TRY(tokens.ids, judge.tokenizer->encode(whole, {.add_special = false}));
+    } else {
+      ESP_TRY(tokens.ids, encode_text(*call.model, whole, {.add_special = false}, place));
+    }
+    return tokens;
+  };
+  const bool sees = call.model->media != nullptr && judge.own == nullptr;
+  return sees ? prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, shown)
+              : prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, written);
 }
 
 // --- cross-encoders ---
@@ -161,8 +179,8 @@ Result<Scoring> of_pairs(const Call& call, PooledBody body, const ScoredTexts& a
     TextInput& input = inputs.emplace_back(TextInput{document_place(asked, i)});
     input.text = TextPair{query_of(asked, i).text, asked.documents[i].text};
     if (!answers_yes_or_no(info)) continue;
-    ESP_TRY(input.text, judge.prompt_within(most_tokens(call, body), query_of(asked, i).text, asked.documents[i].text,
-                                            input.place));
+    ESP_TRY(ChatTokens prompt, judge_prompt(call, body, judge, query_of(asked, i), asked.documents[i], input.place));
+    input.text = std::move(prompt.ids);
   }
   const auto how = body.raw_scores ? PooledInfo::Scale::none : info.scale;
   ESP_TRY(auto texts, pooled_texts(call, body, std::move(inputs)));
@@ -215,16 +233,9 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
 Result<RequestFields> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
                              const ShownText& query, const ShownText& document, std::string id) {
   RequestFields fields = treatment(call, body, std::move(id));
-  if (call.model->media != nullptr && judge.own == nullptr) {
-    const Json chat = {{"messages", shown_judgement(judge.instruct, query, document)}};
-    ESP_TRY(const ChatPrompt prompt, parse_chat_prompt(chat, call.service.options));
-    ESP_TRY(ChatTokens tokens, encode_chat(call, prompt));
-    fields.prompt = std::move(tokens.ids);
-    fields.pictures = std::move(tokens.pictures);
-  } else {
-    ESP_TRY(const std::string text, judge.prompt_within(most_tokens(call, body), query.text, document.text, place));
-    ESP_TRY(fields.prompt, encode_text(*call.model, text, {.add_special = false}, place));
-  }
+  ESP_TRY(ChatTokens prompt, judge_prompt(call, body, judge, query, document, place));
+  fields.prompt = std::move(prompt.ids);
+  fields.pictures = std::move(prompt.pictures);
   ask_for_next(fields, {judge.yes, judge.no});
   return fields;
 }

@@ -81,7 +81,7 @@ TextInput read_text(const Json& value, std::string place, PairsIn pairs) {
 struct EncodedText {
   std::vector<TokenId> ids;
   PooledFields pooled;
-  std::size_t cut_end = 0, cut_room = 0;  // behind which nothing is cut; how many tokens before it may be
+  std::size_t cut_begin = 0, cut_end = 0;  // between which tokens may go
 };
 
 std::string in_lower_case(const std::string& text) {
@@ -92,7 +92,7 @@ Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const
   EncodedText made;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input.text)) {
     made.ids = *ids;
-    made.cut_end = made.cut_room = ids->size();
+    made.cut_end = ids->size();
     return made;
   }
   ESP_TRY(const Tokenizer* tokenizer, call.model->need_tokenizer(input.place));
@@ -103,8 +103,8 @@ Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const
   if (const auto* pair = std::get_if<TextPair>(&input.text)) {
     ESP_TRY(EncodedPair encoded, tokenizer->encode_pair(lowers ? in_lower_case(pair->first) : pair->first,
                                                         lowers ? in_lower_case(pair->second) : pair->second, options));
+    made.cut_begin = encoded.second_begin;
     made.cut_end = encoded.second_begin + encoded.second;
-    made.cut_room = encoded.second;
     made.ids = std::move(encoded.ids);
     if (info != nullptr && info->has_pairs) made.pooled.second_part = encoded.second_part;
     return made;
@@ -118,24 +118,23 @@ Result<EncodedText> encoded_text(const Call& call, const PooledBody& body, const
   } else {
     ESP_TRY(made.ids, encode_text(*call.model, text, options, input.place));
   }
-  made.cut_end = made.cut_room = made.ids.size() - (body.add_special ? marks_behind(*tokenizer) : 0);
+  const Marks marks = body.add_special ? marks_around(*tokenizer) : Marks();
+  made.cut_begin = std::min(marks.before, made.ids.size());
+  made.cut_end = made.ids.size() - std::min(marks.behind, made.ids.size());
   if (!prompt.empty() && info != nullptr && !info->pools_prompt) {
     ESP_TRY(const auto before, tokenizer->encode(lowers ? in_lower_case(prompt) : prompt, options));
-    made.pooled.leave_out = static_cast<int>(before.size() - (body.add_special ? marks_behind(*tokenizer) : 0));
+    made.pooled.leave_out = static_cast<int>(before.size() - marks.behind);
   }
   return made;
 }
 
-Result<> cut_to(const PooledBody& body, const ModelLimits& limits, EncodedText& text) {
-  if (!body.longest) return success();
-  const int most = *body.longest < 0 ? limits.context_length : std::min(*body.longest, limits.context_length);
-  if (std::cmp_less_equal(text.ids.size(), most)) return success();
-  const std::size_t over = text.ids.size() - static_cast<std::size_t>(most);
-  if (over > text.cut_room)
-    return bad_request(fmt::format("{} tokens leave no room for what stands before and behind the text", most),
-                       "truncate");
-  const auto end = text.ids.begin() + static_cast<std::ptrdiff_t>(text.cut_end);
-  text.ids.erase(end - static_cast<std::ptrdiff_t>(over), end);
+// The end that the body says.
+Result<> cut_to(std::optional<std::size_t> most, bool cut_first, EncodedText& text) {
+  if (!most || text.ids.size() <= *most) return success();
+  const std::size_t over = text.ids.size() - *most;
+  if (over > text.cut_end - std::min(text.cut_begin, text.cut_end)) return no_room(*most, "the text");
+  const auto from = text.ids.begin() + static_cast<std::ptrdiff_t>(cut_first ? text.cut_begin : text.cut_end - over);
+  text.ids.erase(from, from + static_cast<std::ptrdiff_t>(over));
   if (text.pooled.second_part > 0)
     text.pooled.second_part = std::min(text.pooled.second_part, static_cast<int>(text.ids.size()));
   return success();
@@ -213,7 +212,7 @@ Result<RequestFields> text_fields(const Call& call, const PooledBody& body, cons
   }
   if (!input.media.empty()) return media_fields(call, body, prompt_in(input), input.media, input.place, std::move(id));
   ESP_TRY(EncodedText text, encoded_text(call, body, input));
-  ESP_CHECK(cut_to(body, call.model->limits(), text));
+  ESP_CHECK(cut_to(most_tokens(call, body), body.cut_first, text));
   RequestFields fields = treatment(call, body, std::move(id));
   fields.prompt = std::move(text.ids);
   fields.pooled = text.pooled;
@@ -221,16 +220,18 @@ Result<RequestFields> text_fields(const Call& call, const PooledBody& body, cons
   return fields;
 }
 
-Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id,
+                             std::size_t i) {
   ESP_TRY(RequestFields fields, text_fields(call, body, input, std::move(id)));
+  fields.adapter = call.adapters.get(i);
   return make_request(std::move(fields), call.model->limits(), native_names(input.place));
 }
 
-PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id) {
+PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id, std::size_t i) {
   PooledText text{input.place, id};
   text.error = std::move(input.error);
   if (text.error) return text;
-  auto request = text_request(call, body, input, std::move(id));
+  auto request = text_request(call, body, input, std::move(id), i);
   if (request.ok()) {
     text.tokens = static_cast<int>(request->prompt().size());
     text.request = std::move(request).value();
@@ -294,11 +295,16 @@ Result<TextList> read_texts(const Json& value, std::string_view place, PairsIn p
   return list;
 }
 
-std::size_t marks_behind(const Tokenizer& tokenizer) {
+Marks marks_around(const Tokenizer& tokenizer) {
   const auto plain = tokenizer.encode("a", {.add_special = false}), whole = tokenizer.encode("a");
-  if (!plain.ok() || !whole.ok()) return 0;
+  if (!plain.ok() || !whole.ok()) return {};
   const auto text = std::ranges::search(*whole, *plain);
-  return static_cast<std::size_t>(whole->end() - text.end());
+  return {static_cast<std::size_t>(text.begin() - whole->begin()), static_cast<std::size_t>(whole->end() - text.end())};
+}
+
+Error no_room(std::size_t most, std::string_view what) {
+  return bad_request(fmt::format("{} tokens leave no room for what stands before and behind {}", most, what),
+                     "truncate");
 }
 
 Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) {
@@ -323,7 +329,12 @@ Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) 
     return usual != nullptr ? *usual : std::string();
   }
   if (const std::string* found = named(body.input_type)) return *found;
-  const bool asks = body.input_type.find("query") != std::string::npos;
+  const auto speaks_of = [&](std::string_view word) { return body.input_type.find(word) != std::string::npos; };
+  const bool asks = speaks_of("query");
+  if (!asks && !speaks_of("document") && !speaks_of("passage")) {  // texts that are compared with their like
+    const std::string* usual = named(info.usual_prompt);
+    return usual != nullptr ? *usual : std::string();
+  }
   for (const char* name :
        {asks ? "query" : "document", asks ? "search_query" : "passage", asks ? "s2p_query" : "search_document"})
     if (const std::string* found = named(name)) return *found;
@@ -333,9 +344,10 @@ Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) 
 Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs) {
   std::vector<PooledText> texts;
   const std::size_t count = inputs.size();
+  ESP_CHECK(call.adapters.check_count(count));
   texts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
+    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count), i));
     if (call.runs_again()) return *texts.back().error;
     name_place(texts.back(), count);
   }

@@ -3,8 +3,8 @@
 // A text is a string, a list of token ids, a pair of strings for models that read pairs, or a conversation with pictures, which
 // the model's chat template writes out: messages as vLLM's clients send them, or {"text", "image", "video"} as SGLang's do. What is wrong with one of a list
 // is its own error, by its index; what is wrong with the list is the body's.
-// A text that is too long is refused unless the body asks that it be cut: then its last tokens go, the marks behind them
-// stay, and of a pair the second text is cut.
+// A text that is too long is refused unless the body asks that it be cut: then its last (or first) tokens go, the marks
+// around it stay, and of a pair the second text is cut.
 // Threads: pure functions; encoding takes milliseconds for long texts: background pool.
 // Fails:   bad_request naming the place.
 #pragma once
@@ -67,7 +67,13 @@ Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody&
 // What the body puts before each text: its own words, or one of the model's prompts by its name.
 Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body);
 
-// How many tokens the tokenizer puts behind every text.
-std::size_t marks_behind(const Tokenizer& tokenizer);
+// How many tokens the tokenizer puts before and behind every text.
+struct Marks {
+  std::size_t before = 0, behind = 0;
+};
+Marks marks_around(const Tokenizer& tokenizer);
+
+// Of a text that is cut: not even nothing of it fits.
+Error no_room(std::size_t most, std::string_view what);
 
 }  // namespace espalier::server

@@ -9,6 +9,8 @@
 namespace espalier::server {
 namespace {
 
+constexpr std::string_view kTypeNames[] = {"float", "base64", "int8", "uint8", "binary", "ubinary"};
+
 double product(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -69,6 +71,48 @@ std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how)
 std::string base64_floats(std::span<const float> values) {
   static_assert(std::endian::native == std::endian::little);
   return base64({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+}
+
+std::string_view name_of(NumberType type) {
+  return kTypeNames[static_cast<std::size_t>(type)];
+}
+
+std::optional<NumberType> number_type_named(std::string_view name) {
+  const auto at = std::ranges::find(kTypeNames, name);
+  if (at == std::end(kTypeNames)) return std::nullopt;
+  return static_cast<NumberType>(at - std::begin(kTypeNames));
+}
+
+std::vector<int> as_bytes(std::span<const float> vector, NumberType type) {
+  constexpr int kBits = 8, kHalf = 128;
+  constexpr double kMost = 127;
+  std::vector<int> bytes;
+  if (type == NumberType::binary || type == NumberType::ubinary) {
+    bytes.assign((vector.size() + kBits - 1) / kBits, 0);
+    for (std::size_t i = 0; i < vector.size(); ++i)
+      if (vector[i] > 0) bytes[i / kBits] |= kHalf >> (i % kBits);
+    if (type == NumberType::binary)
+      for (int& byte : bytes) byte -= kHalf;
+    return bytes;
+  }
+  double largest = 0;
+  for (const float value : vector) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (const float value : vector) {
+    const double scaled = largest > 0 ? kMost * static_cast<double>(value) / largest : 0;
+    bytes.push_back(static_cast<int>(std::lround(scaled)) + (type == NumberType::uint8 ? kHalf : 0));
+  }
+  return bytes;
+}
+
+void write_as(JsonWriter& json, std::span<const float> vector, NumberType type) {
+  if (type == NumberType::floats) return write_numbers(json, vector);
+  if (type == NumberType::base64) {
+    json.value(std::string_view(base64_floats(vector)));
+    return;
+  }
+  json.open('[');
+  for (const int byte : as_bytes(vector, type)) json.value(byte);
+  json.close(']');
 }
 
 void write_numbers(JsonWriter& json, std::span<const float> values) {

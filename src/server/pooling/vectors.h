@@ -3,8 +3,10 @@
 // Threads: pure functions. Fails: never.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "espalier/engine.h"
@@ -24,8 +26,18 @@ double sigmoid(double x);
 // Little-endian float32, as base64.
 std::string base64_floats(std::span<const float> values);
 
+// What the numbers of an answer are.
+//   int8, uint8       each vector's largest value becomes 127, so that cosines stay (uint8: 128 more)
+//   binary, ubinary   a bit for each value, set where it is above 0, the first one on top; eight a byte (binary: 128 less)
+enum class NumberType { floats, base64, int8, uint8, binary, ubinary };
+std::string_view name_of(NumberType type);  // "float", "base64", "int8", ...
+std::optional<NumberType> number_type_named(std::string_view name);
+std::vector<int> as_bytes(std::span<const float> vector, NumberType type);  // Requires: one of the last four
+
 // A list of numbers.
 void write_numbers(JsonWriter& json, std::span<const float> values);
+// One vector, as that type.
+void write_as(JsonWriter& json, std::span<const float> vector, NumberType type);
 // The same, or base64; of several vectors a list of them.
 void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list);
 

@@ -96,6 +96,7 @@ constexpr FieldRow<P> kRows[] = {
     {"stream", &P::stream, "false", "server-sent events"},
     {"nodes", &P::nodes, "true", "of a stream: false tells the ends of runs alone"},
     {"rid", &read_short<P, &P::rid, kMostIdBytes>, "made up", "the request's id, where its calls' ids begin"},
+    kAdapterRow<P>,
     {"cache_salt", &read_short<P, &P::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<P, &P::extra_key, kMostSaltBytes>, "none", "the same; both count"},
@@ -194,6 +195,10 @@ class Costs {
     for (const std::string& choice : select.choices) cost_.bytes += std::ssize(choice);
     return success();
   }
+  Result<> add(const node::ScoredText&) {
+    ++cost_.calls;
+    return success();
+  }
   Result<> add(const node::Text& text) {
     cost_.bytes += std::ssize(text.text);
     return success();
@@ -248,13 +253,18 @@ Result<ProgramBody> parse_program(const Json& body) {
   return out;
 }
 
+std::span<const FieldRow<ProgramBody>> program_rows() {
+  return kRows;
+}
+
 std::vector<std::string> unknown_program_fields(const Json& body) {
   return KnownNames().with(std::span<const FieldRow<P>>(kRows)).unknown_in(body);
 }
 
 Result<ProgramCost> check_program(const ProgramBody& body, const ChatFormat& format, const ModelLimits& limits,
                                   const ServerOptions& options) {
-  if (auto defaults = tried({}, body.defaults, format, limits); !defaults.ok())
+  // A model that gives vectors or scores has no use for them.
+  if (auto defaults = tried({}, body.defaults, format, limits); !defaults.ok() && !limits.pools)
     return placed(std::move(defaults).error(), "sampling_params");
   Costs costs(body, format, limits);
   ESP_TRY(ProgramCost cost, costs.sum());

@@ -35,6 +35,7 @@ Json error_to_json(const Error& error) {
 }
 
 Json value_to_json(const Value& value) {
+  if (const Json* numbers = value.numbers()) return *numbers;
   if (!value.is_list()) return value.text();
   Json list = Json::array();
   for (const Value& one : value.list()) list.push_back(value_to_json(one));

@@ -1,6 +1,7 @@
 // POST /v1/programs: a program as data, compiled and run beside the engine.
 #include "server/answer/treatment.h"
 #include "server/openai/body_fields.h"  // request_id, treatment
+#include "server/programs/own_routes.h"
 #include "server/programs/program_delivery.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
@@ -19,6 +20,16 @@ Result<CompiledProgram> compiled(const ProgramBody& body, std::shared_ptr<Backen
   options.passes = body.passes;
   if (body.stream) options.meta_read = MetaRead::every_node;
   return compile(body.graph, options);
+}
+
+// Scores are asked for as the program's own calls are, of its model unless they name another.
+std::shared_ptr<lang::LocalRoutes> routes_for(const Call& call, const ProgramBody& body) {
+  Json treatment = {{"model", call.model->name()}, {"cache_salt", body.cache_salt},
+                    {"extra_key", body.extra_key}, {"priority", priority_of(call.http, body.priority)},
+                    {"user", body.user},           {"background", body.background}};
+  if (body.deadline_ms) treatment["deadline_ms"] = *body.deadline_ms;
+  return std::make_shared<OwnRoutes>(std::make_shared<const RouteDoor>(*call.service.router),
+                                     call.service.options.api_prefix, std::move(treatment), KeyRing::tenant(call.http));
 }
 
 Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& responder) {
@@ -42,7 +53,8 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
                                   cost.logprobs, "too many log-probabilities are being made at once; try again later"));
   }
   program.id = request_id(call.http, body.rid, 0, 1);
-  program.backend = std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id));
+  program.backend = std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id),
+                                                         routes_for(call, body));
   ESP_TRY(program.compiled, compiled(body, program.backend));
   if (responder.closed()) return success();
   return ProgramDelivery::begin(service, call.model, request, responder, std::move(program));

@@ -6,6 +6,7 @@
 #include "espalier/backends.h"
 #include "lang/backends/compute_prefix.h"
 #include "lang/backends/local/local_context.h"
+#include "lang/backends/local/local_score.h"
 #include "lang/backends/off_thread_delete.h"
 #include "lang/chat/chat_format_of.h"
 #include "lang/chat/chat_formats.h"
@@ -31,16 +32,22 @@ class EnginePin final : public HeldPrefix {
 }  // namespace
 
 LocalBackend::LocalBackend(std::shared_ptr<LocalService> service, std::shared_ptr<const ChatFormat> format,
-                           RequestFields treatment)
+                           RequestFields treatment, std::shared_ptr<LocalRoutes> routes)
     : service_(std::move(service)),
       format_(std::move(format)),
-      group_(std::make_shared<LocalCallGroup>(*service_, std::move(treatment))) {
+      group_(std::make_shared<LocalCallGroup>(*service_, std::move(treatment))),
+      routes_(std::move(routes)) {
   traits_.name = "local";
   traits_.paths = true;
 }
 
 std::unique_ptr<Context> LocalBackend::context() {
   return std::make_unique<LocalContext>(group_);
+}
+
+std::unique_ptr<Call> LocalBackend::score(ScoreCall call, ScoreSink sink) {
+  if (!routes_) return nullptr;
+  return begin_local_score(group_, service_, *routes_, std::move(call), std::move(sink));
 }
 
 Result<Json> LocalBackend::server_info() {
@@ -94,7 +101,8 @@ Result<std::shared_ptr<Backend>> open_local(LocalOptions options) {
   auto service = std::make_shared<lang::LocalService>(std::move(options.engine));
   service->pictures = std::move(options.pictures);
   return std::shared_ptr<Backend>(lang::delete_off_own_thread(
-      std::make_shared<lang::LocalBackend>(std::move(service), std::make_shared<const ChatFormat>(std::move(format)))));
+      std::make_shared<lang::LocalBackend>(std::move(service), std::make_shared<const ChatFormat>(std::move(format)),
+                                           RequestFields(), std::move(options.routes))));
 }
 
 }  // namespace espalier

@@ -10,12 +10,14 @@
 
 namespace espalier::lang {
 
+class LocalRoutes;
+
 // A Backend whose calls go to an engine in this process.
 class LocalBackend final : public Backend {
  public:
-  // `treatment`: see LocalCallGroup.
+  // `treatment`: see LocalCallGroup. `routes`: null where nothing is scored.
   LocalBackend(std::shared_ptr<LocalService> service, std::shared_ptr<const ChatFormat> format,
-               RequestFields treatment = {});
+               RequestFields treatment = {}, std::shared_ptr<LocalRoutes> routes = {});
   const BackendTraits& traits() const override { return traits_; }
   const ChatFormat& chat_format() const override { return *format_; }
   std::unique_ptr<Context> context() override;
@@ -25,6 +27,7 @@ class LocalBackend final : public Backend {
   Result<> flush_cache() override { return service_->engine->flush_cache(); }
   Result<std::shared_ptr<HeldPrefix>> hold(const std::string& text) override;
   Result<Json> server_info() override;
+  std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) override;
 
   bool is_own_thread() const { return service_->notifier.is_this_thread(); }
 
@@ -32,6 +35,7 @@ class LocalBackend final : public Backend {
   const std::shared_ptr<LocalService> service_;
   const std::shared_ptr<const ChatFormat> format_;
   const std::shared_ptr<LocalCallGroup> group_;
+  const std::shared_ptr<LocalRoutes> routes_;
   BackendTraits traits_;
 };
 

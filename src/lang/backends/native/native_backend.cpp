@@ -31,6 +31,10 @@ class NativeBackend final : public RemoteBackend {
     return begin_native_select(queue_, server_, document, std::move(call), std::move(sink));
   }
 
+  std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) override {
+    return begin_score(std::move(call), "/v1", {}, std::move(sink));
+  }
+
   bool takes(const Document& document, const ChainCall& call) const override {
     return traits_.chains && fits_segments(document, call);
   }

@@ -25,7 +25,12 @@ Error read_error(const Json& told) {
           text_or_empty(told, "field"), text_or_empty(told, "code")};
 }
 
+bool is_numbers(const Json& told) {
+  return told.is_number() || (told.is_array() && !told.empty() && std::all_of(told.begin(), told.end(), is_numbers));
+}
+
 Value read_value(const Json& told) {
+  if (is_numbers(told)) return Value::of_numbers(told);
   if (!told.is_array()) return Value(told.is_string() ? told.get<std::string>() : told.dump());
   Value::List list;
   for (const Json& one : told) list.push_back(read_value(one));

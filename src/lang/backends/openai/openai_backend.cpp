@@ -41,6 +41,9 @@ class OpenAiBackend final : public RemoteBackend {
   std::unique_ptr<Call> select(const Document& document, SelectCall call, SelectSink sink) override {
     return begin_openai_select(queue_, profile_, document, std::move(call), std::move(sink));
   }
+  std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) override {
+    return begin_score(std::move(call), {}, profile_.model, std::move(sink));
+  }
 
  private:
   static BackendTraits traits_of(const OpenAiProfile& profile) {

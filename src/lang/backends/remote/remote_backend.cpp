@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "lang/backends/remote/calls/call_handle.h"
 #include "lang/backends/remote/generation.h"
+#include "lang/backends/remote/wire/score_wire.h"
+#include "lang/backends/remote/wire/wire_text.h"
 
 namespace espalier::lang {
 namespace {
@@ -58,6 +61,24 @@ std::unique_ptr<Call> RemoteBackend::select(const Document&, SelectCall, SelectS
       "choices",
       {}};
   return refuse(*queue_, [sink = std::move(sink), error = std::move(error)] { sink(error); });
+}
+
+std::unique_ptr<Call> RemoteBackend::begin_score(ScoreCall call, const std::string& prefix, const std::string& model,
+                                                 ScoreSink sink) {
+  const ScoreWire wire = write_score(call, model);
+  auto state = std::make_shared<CallState>();
+  Outgoing outgoing;
+  outgoing.request = queue_->request(prefix + wire.path, wire_text(wire.body));
+  outgoing.request.stop = state->stop.get_token();
+  outgoing.on_end = [state, queue = queue_, name = traits_.name, call = std::move(call),
+                     sink = std::move(sink)](Result<std::string> answer) {
+    if (state->over()) return;
+    auto output = answer.ok() ? read_score(name, call, *answer) : Result<ScoreOutput>(std::move(answer).error());
+    if (output.ok()) queue->counters().add(usage_of(*output));
+    if (!state->ended.exchange(true)) sink(std::move(output));
+  };
+  queue_->send(std::move(outgoing));
+  return std::make_unique<CallHandle>(queue_, std::move(state));
 }
 
 void RemoteBackend::note_left_out(std::string_view field) const {

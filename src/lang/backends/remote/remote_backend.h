@@ -50,6 +50,9 @@ class RemoteBackend : public Backend, public std::enable_shared_from_this<Remote
 
  protected:
   RemoteBackend(std::shared_ptr<RequestQueue> queue, BackendTraits traits, ChatFormat format, int constraint_tries);
+  // Of those that have routes for scores and vectors, below their base_url and `prefix`.
+  std::unique_ptr<Call> begin_score(ScoreCall call, const std::string& prefix, const std::string& model,
+                                    ScoreSink sink);
   // Something about a call that is left out, told once in the log.
   void note_left_out(std::string_view field) const;
 
