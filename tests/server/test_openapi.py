@@ -18,8 +18,6 @@ WRONG = {"string": 5, "integer": "five", "number": "five", "boolean": "yes", "ar
 # Bodies that are read one field after the other, as far as a model without a template and a server without a data folder read them.
 PLAIN = ("/detokenize", "/abort_request", "/open_session", "/parse_function_call", "/separate_reasoning", "/api/pull", "/v1/cache/unpin",
          "/v1/batches", "/load_lora_adapter", "/v1/grammar/graph", "/close_session", "/unload_lora_adapter")
-
-
 GOOD = {"/v1/grammar/graph": {"regex": "a"}, "/parse_function_call": {"text": "a", "tool_call_parser": "hermes"}}
 
 

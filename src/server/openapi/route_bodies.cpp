@@ -181,7 +181,7 @@ constexpr BodyRow kBodies[] = {
     {"/v1/tokenize", "Tokenize", add_conversation},
     {"/detokenize", "Detokenize"},
     {"/v1/detokenize", "Detokenize"},
-    {"/apply-template", "Conversation", add_conversation},
+    {"/apply-template", "ChatToRender", add_conversation},
     {"/parse_function_call", "CallsToParse"},
     {"/separate_reasoning", "ReasoningToSeparate"},
     {"/open_session", "OpenSession"},
