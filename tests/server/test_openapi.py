@@ -128,6 +128,16 @@ class Document(Fields, unittest.TestCase):
                      if re.fullmatch(re.sub(r"\\\{\w+\\\}", r"[^/]+", re.escape(known)), "/x" + path)]
             self.assertTrue(any(method in ops for ops in found), f"{method} {path}")
 
+    def test_what_has_to_be_there_is_missed(self):
+        for path, operations in self.document["paths"].items():
+            if "requestBody" not in operations.get("post", ()) or "{" in path or path == "/x/v1/files":
+                continue
+            schema = operations["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+            if self.document["components"]["schemas"][schema].get("required"):
+                self.assertEqual(self.post(path.removeprefix("/x"), {}).status, 400, path)
+        self.assertEqual(self.post("/tokenize", {"prompt": "a"}).status, 200)
+        self.assertEqual(self.post("/v1/cache/pin", {"text": "abc"}).status, 200)
+
     def test_every_operation_with_a_body_says_what_may_stand_in_it(self):
         without = {path for path, ops in self.document["paths"].items() for method in ("post", "put")
                    if method in ops and "requestBody" not in ops[method]}
