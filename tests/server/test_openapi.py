@@ -18,8 +18,6 @@ WRONG = {"string": 5, "integer": "five", "number": "five", "boolean": "yes", "ar
 # Bodies that are read one field after the other, as far as a model without a template and a server without a data folder read them.
 PLAIN = ("/detokenize", "/abort_request", "/open_session", "/parse_function_call", "/separate_reasoning", "/api/pull", "/v1/cache/unpin",
          "/v1/batches", "/load_lora_adapter", "/v1/grammar/graph", "/close_session", "/unload_lora_adapter")
-
-
 GOOD = {"/v1/grammar/graph": {"regex": "a"}, "/parse_function_call": {"text": "a", "tool_call_parser": "hermes"}}
 
 
@@ -129,6 +127,16 @@ class Document(Fields, unittest.TestCase):
             found = [ops for known, ops in self.document["paths"].items()
                      if re.fullmatch(re.sub(r"\\\{\w+\\\}", r"[^/]+", re.escape(known)), "/x" + path)]
             self.assertTrue(any(method in ops for ops in found), f"{method} {path}")
+
+    def test_what_has_to_be_there_is_missed(self):
+        for path, operations in self.document["paths"].items():
+            if "requestBody" not in operations.get("post", ()) or "{" in path or path == "/x/v1/files":
+                continue
+            schema = operations["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+            if self.document["components"]["schemas"][schema].get("required"):
+                self.assertEqual(self.post(path.removeprefix("/x"), {}).status, 400, path)
+        self.assertEqual(self.post("/tokenize", {"prompt": "a"}).status, 200)
+        self.assertEqual(self.post("/v1/cache/pin", {"text": "abc"}).status, 200)
 
     def test_every_operation_with_a_body_says_what_may_stand_in_it(self):
         without = {path for path, ops in self.document["paths"].items() for method in ("post", "put")

@@ -39,6 +39,12 @@ void add_conversation(Json& object) {
   add_plain_fields(object, "Conversation");
 }
 
+// Or a text, or tokens.
+void add_perhaps_conversation(Json& object) {
+  add_conversation(object);
+  object.erase("required");
+}
+
 void add_openai(Json& object) {
   add_rows(object, openai_rows());
   add_rows(object, openai_sampling_rows());
@@ -177,17 +183,17 @@ constexpr BodyRow kBodies[] = {
     {"/reranking", "Rerank", add_pooled},
     {"/v1/score", "Score", add_pooled},
     {"/score", "Score", add_pooled},
-    {"/tokenize", "Tokenize", add_conversation},
-    {"/v1/tokenize", "Tokenize", add_conversation},
+    {"/tokenize", "Tokenize", add_perhaps_conversation},
+    {"/v1/tokenize", "Tokenize", add_perhaps_conversation},
     {"/detokenize", "Detokenize"},
     {"/v1/detokenize", "Detokenize"},
-    {"/apply-template", "Conversation", add_conversation},
+    {"/apply-template", "ChatToRender", add_conversation},
     {"/parse_function_call", "CallsToParse"},
     {"/separate_reasoning", "ReasoningToSeparate"},
     {"/open_session", "OpenSession"},
     {"/close_session", "CloseSession"},
     {"/abort_request", "Abort"},
-    {"/v1/cache/pin", "Pin", add_conversation},
+    {"/v1/cache/pin", "Pin", add_perhaps_conversation},
     {"/v1/cache/unpin", "Unpin"},
     {"/v1/grammar/graph", "Drawing", add_constraints},
     {"/models/load", "ModelName"},
