@@ -287,15 +287,30 @@ Result<Tensor> nvfp4_weight(const ModuleTensors& of, std::string_view codes_end)
 
 namespace {
 
+// The largest magnitude of each run of values: floats, or bytes of a table times a float for many runs.
+struct Maxima {
+  const Tensor* stored;
+  const Tensor* outer = nullptr;  // null: stored has floats
+  std::array<float, 256> table = {};
+  std::int64_t outer_run = 256;
+  float offset = 0;
+
+  float at(std::int64_t i) const {
+    if (outer == nullptr) return float_at(*stored, i);
+    const auto place = static_cast<std::size_t>(stored->data[static_cast<std::size_t>(i)]);
+    return table[place] * float_at(*outer, i / outer_run) + offset;
+  }
+};
+
 // Nibbles, the even value in the high half, counted through the whole matrix; absolute maxima for runs of them.
 class BitsAndBytesRows final : public MadeRows {
  public:
-  BitsAndBytesRows(const Tensor& codes, std::int64_t inputs, std::vector<float> maxima, std::int64_t run, DType type,
+  BitsAndBytesRows(const Tensor& codes, std::int64_t inputs, const Maxima& maxima, std::int64_t run, DType type,
                    bool nf4, std::vector<const Tensor*> sources)
       : MadeRows(std::move(sources)),
         codes_(codes),
         inputs_(inputs),
-        maxima_(std::move(maxima)),
+        maxima_(maxima),
         run_(run),
         type_(type),
         table_(nf4 ? kNf4Values : kFp4Table) {}
@@ -305,7 +320,7 @@ class BitsAndBytesRows final : public MadeRows {
     const auto code = [&](std::int64_t i) {
       return static_cast<int>(codes_.data[static_cast<std::size_t>(i / 2)]) >> (i % 2 == 0 ? 4 : 0) & 15;
     };
-    const auto most = [&](std::int64_t i) { return maxima_[static_cast<std::size_t>(i / run_)]; };
+    const auto most = [&](std::int64_t i) { return maxima_.at(i / run_); };
     if (type_ == DType::f32) {
       for (std::int64_t k = 0; k < inputs_; ++k) {
         const float x = most(first + k) * table_[static_cast<std::size_t>(code(first + k))];
@@ -323,7 +338,7 @@ class BitsAndBytesRows final : public MadeRows {
  private:
   const Tensor& codes_;
   std::int64_t inputs_;
-  std::vector<float> maxima_;
+  Maxima maxima_;
   std::int64_t run_;
   DType type_;
   std::array<float, 16> table_;
@@ -356,13 +371,12 @@ Result<QuantState> read_state(const Tensor& t) {
   return made;
 }
 
-// The largest magnitude of each run, where it is stored in bytes of a table, too.
-Result<std::vector<float>> read_maxima(const ModuleTensors& of, const Tensor& stored, const QuantState& state,
-                                       std::vector<const Tensor*>& sources) {
+Result<Maxima> read_maxima(const ModuleTensors& of, const Tensor& stored, const QuantState& state,
+                           std::vector<const Tensor*>& sources) {
   const std::int64_t count = (state.outputs * state.inputs + state.run - 1) / state.run;
   if (stored.elements() != count)
     return unfit(stored, fmt::format("{} runs of {} need a value each", count, state.run));
-  if (stored.dtype == DType::f32) return decode(stored);
+  if (stored.dtype == DType::f32) return Maxima{&stored};
   if (stored.dtype != DType::u8) return unfit(stored, "F32 or U8 is needed");
   ESP_TRY(const Tensor* table, of.get(".weight.nested_quant_map"));
   ESP_TRY(const Tensor* outer, of.get(".weight.nested_absmax"));
@@ -371,12 +385,10 @@ Result<std::vector<float>> read_maxima(const ModuleTensors& of, const Tensor& st
     return unfit(*outer, fmt::format("F32, a value for each {} runs, is needed", state.nested_run));
   sources.push_back(table);
   sources.push_back(outer);
-  std::vector<float> out(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    out[static_cast<std::size_t>(i)] =
-        float_at(*table, static_cast<std::int64_t>(stored.data[static_cast<std::size_t>(i)])) *
-            float_at(*outer, i / state.nested_run) +
-        static_cast<float>(state.offset);
+  Maxima out{&stored, outer};
+  for (std::int64_t i = 0; i < 256; ++i) out.table[static_cast<std::size_t>(i)] = float_at(*table, i);
+  out.outer_run = state.nested_run;
+  out.offset = static_cast<float>(state.offset);
   return out;
 }
 
@@ -403,12 +415,12 @@ Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of) {
       if (std::abs(float_at(*table, i) - known[static_cast<std::size_t>(i)]) > 1e-6f)
         return unknown_format(*table, "its values are not those of NF4 or FP4");
   }
-  ESP_TRY(std::vector<float> maxima, read_maxima(of, *stored, state, sources));
+  ESP_TRY(const Maxima maxima, read_maxima(of, *stored, state, sources));
   const bool whole = state.inputs % kTableBlock == 0 && state.run % kTableBlock == 0;
   const DType type = !whole ? DType::f32 : nf4 ? DType::nf4 : DType::fp4;
-  return made_tensor(of.module() + ".weight", {state.outputs, state.inputs}, type,
-                     std::make_shared<BitsAndBytesRows>(*codes, state.inputs, std::move(maxima), state.run, type, nf4,
-                                                        std::move(sources)));
+  return made_tensor(
+      of.module() + ".weight", {state.outputs, state.inputs}, type,
+      std::make_shared<BitsAndBytesRows>(*codes, state.inputs, maxima, state.run, type, nf4, std::move(sources)));
 }
 
 }  // namespace espalier
