@@ -121,6 +121,14 @@ int explain(const CLI::App& app, const CLI::ParseError& wrong, const Words& word
   return usage(fmt::format("{}\n{} --help tells more", sentence, full_name(verb)));
 }
 
+constexpr const char* kWhatToType =
+    "Espalier serves language models, and runs the programs that call them.\n"
+    "\n"
+    "  espalier run                chat in this terminal; proposes a model that fits this machine\n"
+    "  espalier serve MODEL        serve it: OpenAI's routes and others, and a page at http://127.0.0.1:30000/\n"
+    "  espalier list               the models on this machine\n"
+    "  espalier help               all verbs\n";
+
 int run(int argc, char** argv) {
   const Words words = translated(argc, argv);
   CLI::App app("Espalier: serves language models, and runs the programs that call them", "espalier");
@@ -140,7 +148,7 @@ int run(int argc, char** argv) {
       {"quantize", command::add_quantize(app)},
   };
   if (words.empty()) {
-    std::fputs(app.help().c_str(), stderr);
+    std::fputs(kWhatToType, stderr);
     return 2;
   }
   if (words.size() == 2 && words.front() == "flags" && words.back() == "--help") {

@@ -2,16 +2,26 @@
 """What quantising costs beside ggml's own quantiser: the same tensors of the same model in the same types, compared with the source.
 
     bench/quantize_beside.py --python PYTHON --ggml LIBRARY SRC DIR [--types q8_0,q4_k_m,...] [--espalier PROGRAM]
+    bench/quantize_beside.py --llama FOLDER SRC DIR [--types q8_0,q4_k_m,...] [--espalier PROGRAM]
 
 PYTHON is an interpreter that has gguf and numpy; LIBRARY a shared library of ggml that has ggml_quantize_chunk (libggml-base.so of a
 build of llama.cpp); SRC a model's folder; files are written to DIR. For each type `espalier quantize` makes a file, ggml one with the
 same types, and `espalier quantize --only-report` compares both with SRC. Printed: megabytes, both KL divergences from the source and
 their ratio (below 1: ours is nearer), both perplexities. Neither has an importance matrix.
+
+With --llama, a folder with llama-server: whether llama.cpp itself loads each file, and how many of its greedy tokens are those that
+`espalier serve` gives for the same file, up to the first that differs of each prompt (both round activations, each in its own way).
 """
 import argparse
+import json
 import pathlib
 import re
+import socket
 import subprocess
+import time
+import urllib.request
+
+import restart  # it lies beside this file
 
 GGML = """
 import ctypes, os, sys, gguf, numpy as np
@@ -50,13 +60,80 @@ def figures(text):
     return [float(one[1]) for one in found]
 
 
+TYPES = "q8_0,q6_k,q5_k_m,q5_0,q4_k_m,q4_1,q4_0,iq4_nl,iq4_xs,q3_k_m,q2_k"
+PROMPTS = ["The capital of France is", "Once upon a time there was", "Water boils at", "def add(a, b):\n    return", "To make bread you need"]
+TOKENS = 24
+
+
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        return json.load(answer)
+
+
+def start_llama(program, model):
+    """The process and its address; none where it does not load the file, with what it says."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([program, "-m", str(model), "--port", str(port), "-c", "1024", "--no-webui"], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    url = f"http://127.0.0.1:{port}"
+    while process.poll() is None:
+        try:
+            urllib.request.urlopen(url + "/health", timeout=5).read()
+            return process, url, ""
+        except OSError:
+            time.sleep(0.1)
+    return None, None, process.stdout.read()[-600:]
+
+
+def common(a, b):
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+def llama_loads(llama, espalier, model):
+    """In words: whether it loads, and how many of its tokens are the same."""
+    process, url, said = start_llama(llama / "llama-server", model)
+    if process is None:
+        return "is refused: " + said.strip().splitlines()[-1]
+    theirs = []
+    try:
+        for prompt in PROMPTS:
+            ids = post(url + "/tokenize", {"content": prompt, "add_special": True})["tokens"]
+            answer = post(url + "/completion", {"prompt": ids, "n_predict": TOKENS, "temperature": 0, "return_tokens": True, "ignore_eos": True})
+            theirs.append((ids, answer["tokens"]))
+    finally:
+        process.terminate()
+        process.communicate()
+    restart.PROGRAM = espalier
+    process, url = restart.start([str(model), "--max-total-tokens", "2048"])
+    try:
+        same = 0
+        for ids, tokens in theirs:
+            body = {"input_ids": ids, "sampling_params": {"temperature": 0, "max_new_tokens": TOKENS, "ignore_eos": True}}
+            same += common(post(url + "/generate", body)["output_ids"], tokens)
+    finally:
+        process.terminate()
+        process.wait()
+    return f"loads; {same} of {sum(len(tokens) for _, tokens in theirs)} greedy tokens are the same until one differs"
+
+
+def beside_llama(options, quantize):
+    for kind in options.types.split(","):
+        own = options.folder / f"{kind}.gguf"
+        quantize(own, "--type", kind, "--overwrite", "--no-report")
+        print(f"{kind:8} {own.stat().st_size / 1e6:7.1f} MB  {llama_loads(options.llama, options.espalier, own)}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--ggml", required=True)
-    parser.add_argument("--types", default="q8_0,q6_k,q5_k_m,q5_0,q4_k_m,q4_1,q4_0,iq4_nl,iq4_xs,q3_k_m,q2_k")
+    parser.add_argument("--python")
+    parser.add_argument("--ggml")
+    parser.add_argument("--llama", type=pathlib.Path)
+    parser.add_argument("--types", default=TYPES)
     parser.add_argument("--espalier", default=str(pathlib.Path(__file__).resolve().parent.parent / "build" / "espalier"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +143,12 @@ def main():
                               check=True, capture_output=True, text=True)
         return done.stdout + done.stderr
 
+    if options.llama:
+        beside_llama(options, quantize)
+    if not options.python or not options.ggml:
+        if not options.llama:
+            parser.error("--python and --ggml, or --llama, are needed")
+        return
     plain, peer = options.folder / "source.gguf", options.folder / "ggml.gguf"
     quantize(plain, "--type", "bf16", "--overwrite", "--no-report")
     print(f"{'type':8} {'MB':>7} {'KL':>9} {'ggml KL':>9} {'ratio':>6} {'ppl':>8} {'ggml ppl':>8}")

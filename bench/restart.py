@@ -30,7 +30,8 @@ def start(flags):
         text = log.read().decode()
         found = re.search(r"ready on http://[^ :]+:(\d+)", text)
         if found:
-            print(f"ready after {time.monotonic() - began:.2f} s")
+            process.said = text
+            print(f"ready after {time.monotonic() - began:.2f} s", file=sys.stderr)
             return process, f"http://127.0.0.1:{found[1]}"
         if process.poll() is not None:
             sys.exit(text)

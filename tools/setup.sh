@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 build_packages=(
   g++ cmake ninja-build ccache                                 # compiler and build
-  libboost1.81-dev libssl-dev libcurl4-openssl-dev zlib1g-dev  # HTTP server, hashes, HTTP client, gzip
+  libboost1.81-dev libssl-dev libcurl4-openssl-dev zlib1g-dev  # HTTP server, hashes and TLS, HTTP client, gzip
   nlohmann-json3-dev libfmt-dev libcli11-dev                   # JSON, text, command line
   libsqlite3-dev                                               # stored responses, files and batches: one file, crash-safe
   libxxhash-dev                                                # checksums of the prefix cache's files

@@ -44,11 +44,10 @@ class Adder {
     added->envname(environment_twin(added->get_lnames().front()));
   }
   void milliseconds(const std::string& names, std::chrono::milliseconds& into, const std::string& help) {
-    app_.add_option_function<std::int64_t>(
-            names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help)
-        ->default_str(std::to_string(into.count()))
-        ->type_name("MS")
-        ->envname(environment_twin(names));
+    auto* const added = app_.add_option_function<std::int64_t>(
+        names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help);
+    added->default_str(std::to_string(into.count()))->type_name("MS");
+    added->envname(environment_twin(added->get_lnames().front()));
   }
 
  private:
@@ -63,7 +62,9 @@ void add_model_flags(Adder& add, EngineOptions& o) {
             "of a GGUF model: the file of its vision tower; empty = an mmproj-*.gguf beside it that belongs to it");
   add.flag("--no-mmproj,--no-mmproj-auto", o.skip_tower, "take no vision tower: texts only");
   add.value("--load-format", o.load_format, "FORMAT",
-            "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json)");
+            "auto, gguf or safetensors (another model is refused), or dummy (random weights for a config.json, "
+            "quantised as it "
+            "says)");
   add.value("--task,--runner", o.task, "NAME",
             "auto (what the checkpoint is made for), generate, or embed (vectors, or scores of a classifier)")
       ->transform(CLI::Validator([](std::string& name) { return name = task_name(name), std::string(); }, ""));
@@ -78,7 +79,8 @@ void add_model_flags(Adder& add, EngineOptions& o) {
       ->transform(
           CLI::Validator([](std::string& name) { return name = name == "rank" ? "auto" : name, std::string(); }, ""));
   add.value("--dtype", o.dummy_type, "TYPE",
-            "of dummy weights: auto, f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type they have")
+            "of dummy weights: auto (what config.json says), f32, f16, bf16, q8_0, q4_0, q4_1; files keep the type "
+            "they have")
       ->transform(CLI::Validator([](std::string& name) { return name = torch_type(name), std::string(); }, ""));
   add.value("--packed-weights-cache", o.packed_weights_dir, "DIR",
             "weights as they were packed are kept there, so that the next start need not pack them; empty = not kept");

@@ -7,8 +7,7 @@
 
 namespace espalier::quantizer {
 
-Result<TextPieces> pieces_of(const Tokenizer& tokenizer, const std::string& text, int length, int most, bool tail) {
-  ESP_TRY(std::vector<TokenId> tokens, tokenizer.encode(text));
+Result<TextPieces> pieces_of(std::span<const TokenId> tokens, int length, int most, bool tail) {
   if (tokens.size() < 16)
     return bad_request(fmt::format("the text has {} tokens; a few thousand would work", tokens.size()), "text");
   length = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(length), tokens.size()));
@@ -166,9 +165,23 @@ void InputProducts::add(MatrixId id, const float* rows, std::int64_t stride, int
   for (std::string& name : tensors_of(need, weights_)) kept_[std::move(name)] = products;
 }
 
-Result<const InputProducts::Products*> InputProducts::of(const std::string& tensor) {
+Result<std::shared_ptr<const Gptq>> InputProducts::gptq_of(const std::string& tensor, std::int64_t width,
+                                                           const std::vector<float>& scales) {
+  ESP_TRY(Products* const products, of(tensor));
+  if (products == nullptr || products->width != width) return std::shared_ptr<const Gptq>();
+  if (products->gptq == nullptr) {
+    products->scales = scales;
+    products->gptq = std::make_shared<const Gptq>(std::move(products->sums), width, scales, team_);
+    products->sums = {};
+  } else if (products->scales != scales) {
+    return internal_error("matrices that read the same inputs have different factors: " + tensor);
+  }
+  return products->gptq;
+}
+
+Result<InputProducts::Products*> InputProducts::of(const std::string& tensor) {
   const auto at = section_of_.find(tensor);
-  if (at == section_of_.end() || at->second < next_ - 1) return static_cast<const Products*>(nullptr);
+  if (at == section_of_.end() || at->second < next_ - 1) return static_cast<Products*>(nullptr);
   while (next_ <= at->second) {
     kept_.clear();
     const int section = next_++;
@@ -180,7 +193,7 @@ Result<const InputProducts::Products*> InputProducts::of(const std::string& tens
       }));
   }
   const auto found = kept_.find(tensor);
-  return static_cast<const Products*>(found == kept_.end() ? nullptr : found->second.get());
+  return found == kept_.end() ? nullptr : found->second.get();
 }
 
 }  // namespace espalier::quantizer

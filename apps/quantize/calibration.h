@@ -15,7 +15,7 @@
 
 #include "base/threads/compute_team.h"
 #include "model/streamed/streamed_model.h"
-#include "text/tokenizer/tokenizer.h"
+#include "quantize/gptq.h"
 
 namespace espalier::quantizer {
 
@@ -25,8 +25,8 @@ struct TextPieces {
   int length = 0;  // of each
 };
 
-// The beginning of the text's tokens, or its end; at most `most` tokens.
-Result<TextPieces> pieces_of(const Tokenizer& tokenizer, const std::string& text, int length, int most, bool tail);
+// The beginning of a text's tokens, or its end; at most `most` tokens.
+Result<TextPieces> pieces_of(std::span<const TokenId> tokens, int length, int most, bool tail);
 
 // Sums over the rows that one stored tensor's matrix has multiplied.
 struct InputSums {
@@ -55,15 +55,21 @@ class InputProducts {
  public:
   static Result<std::unique_ptr<InputProducts>> start(const ModelSpec& spec, const Weights& weights,
                                                       const TextPieces& text, ComputeTeam& team);
-  struct Products {
-    std::int64_t width = 0;
-    std::vector<float> sums;  // [width, width], of the mean
-  };
-  // Null: the tensor is none that multiplies, or its layer is through.
-  Result<const Products*> of(const std::string& tensor);
+  // What rounds a matrix of this tensor, whose inputs are multiplied by `scales` (or empty) before it sees them: made once
+  // for all matrices that read the same inputs. Null: the tensor is none that multiplies, or its layer is through. Fails:
+  // internal for matrices of the same inputs with other scales.
+  Result<std::shared_ptr<const Gptq>> gptq_of(const std::string& tensor, std::int64_t width,
+                                              const std::vector<float>& scales);
 
  private:
+  // Of one matrix's inputs: their sums until the first matrix is rounded, then what they come to.
+  struct Products {
+    std::int64_t width = 0;
+    std::vector<float> sums, scales;  // sums: [width, width], of the mean
+    std::shared_ptr<const Gptq> gptq;
+  };
   InputProducts(const Weights& weights, ComputeTeam& team) : weights_(weights), team_(team) {}
+  Result<Products*> of(const std::string& tensor);
   void add(MatrixId id, const float* rows, std::int64_t stride, int count);
 
   const Weights& weights_;

@@ -12,15 +12,13 @@
 #include <vector>
 
 #include "quantize/calibration.h"
+#include "quantize/difference.h"
 #include "quantize/job.h"
 
 namespace espalier::quantizer {
 
 struct Evaluation {
-  std::int64_t positions = 0;
-  double source_perplexity = 0, perplexity = 0;
-  double divergence = 0, divergence_99 = 0, divergence_most = 0;  // mean, of 99 in 100 at most, greatest
-  double same_best = 0;                                           // share of positions whose best token is the same
+  Difference difference;  // first: the source
   struct LayerError {
     int layer;
     double error;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "model/weights/names.h"
+
 namespace espalier::quantizer {
 namespace {
 
@@ -21,17 +23,6 @@ Role role_of(std::string_view name) {
   if (contains(name, "attn_output.weight")) return Role::attn_output;
   if (contains(name, "ffn_down")) return Role::ffn_down;
   return Role::other;
-}
-
-// "blk.12.": 12; -1: of no layer.
-int layer_of(std::string_view name) {
-  if (!name.starts_with("blk.")) return -1;
-  int layer = 0;
-  for (const char c : name.substr(4, 6)) {
-    if (c < '0' || c > '9') break;
-    layer = 10 * layer + (c - '0');
-  }
-  return layer;
 }
 
 // Blocks of 32 values where a row is no whole number of blocks of 256.
@@ -180,14 +171,14 @@ bool is_quantisable(const TensorShape& tensor) {
 std::vector<DType> choose_types(const Target& target, const std::vector<TensorShape>& tensors, const ModelShape& model,
                                 const TypeWishes& wishes) {
   std::map<Role, std::vector<int>> layers;
-  for (const TensorShape& tensor : tensors) layers[role_of(tensor.name)].push_back(layer_of(tensor.name));
+  for (const TensorShape& tensor : tensors) layers[role_of(tensor.name)].push_back(layer_in(tensor.name));
   for (auto& [role, of] : layers) std::ranges::sort(of);
   const Chooser chooser(target, model, wishes, layers[Role::output].empty());
   std::vector<DType> types;
   for (const TensorShape& tensor : tensors) {
     const Role role = role_of(tensor.name);
     const std::vector<int>& all = layers[role];
-    const Place place{static_cast<int>(std::ranges::lower_bound(all, layer_of(tensor.name)) - all.begin()),
+    const Place place{static_cast<int>(std::ranges::lower_bound(all, layer_in(tensor.name)) - all.begin()),
                       static_cast<int>(all.size())};
     if (!is_quantisable(tensor)) {
       types.push_back(tensor.as_is);

@@ -78,7 +78,7 @@ std::vector<float> inverse(const std::vector<float>& upper, std::int64_t n, Comp
 
 }  // namespace
 
-Gptq::Gptq(std::span<const float> products, std::int64_t width, std::span<const float> scales, ComputeTeam& team)
+Gptq::Gptq(std::vector<float> products, std::int64_t width, std::span<const float> scales, ComputeTeam& team)
     : width_(width), order_(static_cast<std::size_t>(width)) {
   const auto at = [&](std::int64_t i, std::int64_t j) {
     const float by = scales.empty() ? 1.0f : scales[static_cast<std::size_t>(i)] * scales[static_cast<std::size_t>(j)];
@@ -99,12 +99,9 @@ Gptq::Gptq(std::span<const float> products, std::int64_t width, std::span<const 
             at(order_[static_cast<std::size_t>(width - 1 - i)], order_[static_cast<std::size_t>(width - 1 - j)]) +
             (i == j ? damp * static_cast<float>(mean) : 0.0f);
     if (!factor(turned, width, team)) continue;
-    std::vector<float> upper(turned.size());
-    for (std::int64_t i = 0; i < width; ++i)
-      for (std::int64_t j = i; j < width; ++j)
-        upper[static_cast<std::size_t>(i * width + j)] =
-            turned[static_cast<std::size_t>((width - 1 - i) * width + (width - 1 - j))];
-    upper_ = inverse(upper, width, team);
+    products = {};
+    std::ranges::reverse(turned);  // a lower triangle becomes an upper one
+    upper_ = inverse(turned, width, team);
     return;
   }
 }

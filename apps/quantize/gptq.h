@@ -20,8 +20,9 @@ namespace espalier::quantizer {
 // What the products of a layer's inputs come to; the same for all matrices that read them.
 class Gptq {
  public:
-  // scales: what each input is multiplied by before the matrix sees it; or empty.
-  Gptq(std::span<const float> products, std::int64_t width, std::span<const float> scales, ComputeTeam& team);
+  // products: [width, width]. scales: what each input is multiplied by before the matrix sees it; or empty. At most two
+  // matrices of this size are in memory at a time.
+  Gptq(std::vector<float> products, std::int64_t width, std::span<const float> scales, ComputeTeam& team);
 
   // Rounds `count` rows in place: `value(row, input, x)` gives what is stored for x.
   using Rounding = std::function<float(std::int64_t row, std::int64_t input, float x)>;

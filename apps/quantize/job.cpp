@@ -14,7 +14,7 @@ std::uint64_t Job::bytes() const {
   return sum;
 }
 
-Result<Source> Source::open(const std::string& path) {
+Result<Source> Source::open(const std::string& path, bool reads_text) {
   Source source;
   source.path = path;
   std::error_code ignored;
@@ -22,6 +22,7 @@ Result<Source> Source::open(const std::string& path) {
   EngineOptions options;
   options.model_path = path;
   options.skip_tower = true;
+  options.skip_tokenizer = !reads_text;
   ESP_TRY(source.files, open_model_files(options));
   ESP_CHECK(can_compute(source.files.config));
   source.weights = std::make_unique<Weights>(*source.files.weights, source.files.naming);

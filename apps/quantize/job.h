@@ -24,7 +24,8 @@ struct Source {
   std::unique_ptr<Weights> weights;  // of files
   Json config;                       // config.json's object; of folders
 
-  static Result<Source> open(const std::string& path);
+  // reads_text: with its tokenizer.
+  static Result<Source> open(const std::string& path, bool reads_text = true);
   const TensorFile& tensors() const { return *files.weights; }
 };
 

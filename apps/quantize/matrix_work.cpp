@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "quantize/gptq.h"
 #include "quantize/piece.h"
 #include "tensor/encode.h"
 
@@ -17,12 +16,9 @@ class MatrixMaker {
 
   Result<> make() {
     if (w_.products) {
-      ESP_TRY(const InputProducts::Products* products, w_.products->of(w_.tensor->name));
-      if (products != nullptr && products->width == w_.inputs()) {
-        std::vector<float> by;
-        for (const float factor : w_.columns) by.push_back(1 / factor);
-        gptq_ = std::make_unique<Gptq>(products->sums, products->width, by, team_);
-      }
+      std::vector<float> by;
+      for (const float factor : w_.columns) by.push_back(1 / factor);
+      ESP_TRY(gptq_, w_.products->gptq_of(w_.tensor->name, w_.inputs(), by));
     }
     zeros_.assign(static_cast<std::size_t>(w_.outputs() * w_.groups()), 0);
     ESP_CHECK(for_rows(team_, w_.outputs(), w_.inputs(),
@@ -117,7 +113,7 @@ class MatrixMaker {
   const Output& output_;
   const std::vector<Slot>& slots_;
   ComputeTeam& team_;
-  std::unique_ptr<Gptq> gptq_;
+  std::shared_ptr<const Gptq> gptq_;
   std::vector<std::int8_t> zeros_;
 };
 

@@ -2,7 +2,7 @@
 //
 // Slots: codes (int8, or words of packed codes), scales; packed ones also have the shape and, with zero points, those.
 // Threads: make_matrix() from one; the team computes. Fails: bad_file naming the tensor whose values are no numbers, and as
-// Output::write() and InputProducts::of().
+// Output::write() and InputProducts::gptq_of().
 // Source: the compressors int-quantized and pack-quantized of the library compressed-tensors.
 #pragma once
 

@@ -92,10 +92,9 @@ class Run {
   Result<> measure() {
     if (calibrate_.empty()) return success();
     const ModelSpec& spec = source_->files.config.spec;
-    ESP_TRY(const auto all, source_->files.tokenizer->encode(calibrate_));
-    const int most = std::min(w_.calibrate_tokens, std::max(16, static_cast<int>(all.size() / 5 * 4)));
-    ESP_TRY(calibration_text_,
-            pieces_of(*source_->files.tokenizer, calibrate_, std::min(w_.length, most), most_rows(spec, most), false));
+    ESP_TRY(tokens_, source_->files.tokenizer->encode(calibrate_));
+    const int most = std::min(w_.calibrate_tokens, std::max(16, static_cast<int>(tokens_.size() / 5 * 4)));
+    ESP_TRY(calibration_text_, pieces_of(tokens_, std::min(w_.length, most), most_rows(spec, most), false));
     ESP_TRY(measured_,
             Calibration::measure(spec, *source_->weights, calibration_text_, team_, [this](int done, int total) {
               tell_.progress("measuring", fmt::format("{} tokens", calibration_text_.tokens.size()),
@@ -161,9 +160,12 @@ class Run {
       tell_.note("nothing is measured against the source: the model reads no text");
       return success();
     }
-    ESP_TRY(const TextPieces text, pieces_of(*source_->files.tokenizer, text_, std::min(w_.length, w_.text_tokens),
-                                             most_rows(spec, w_.text_tokens), true));
-    ESP_TRY(const Source made, Source::open(w_.destination));
+    if (text_ != calibrate_ || tokens_.empty()) {
+      ESP_TRY(tokens_, source_->files.tokenizer->encode(text_));
+    }
+    ESP_TRY(const TextPieces text,
+            pieces_of(tokens_, std::min(w_.length, w_.text_tokens), most_rows(spec, w_.text_tokens), true));
+    ESP_TRY(const Source made, Source::open(w_.destination, false));
     ESP_TRY(out_.evaluation, evaluate(*source_, made, text, team_, [&](int done, int total) {
               tell_.progress("comparing", fmt::format("{} tokens", text.tokens.size()),
                              static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
@@ -176,6 +178,7 @@ class Run {
   ComputeTeam team_;
   std::optional<Source> source_;
   std::string calibrate_, text_;
+  std::vector<TokenId> tokens_;  // of the text that was read last
   TextPieces calibration_text_;
   std::optional<Calibration> measured_;
   Outcome out_;

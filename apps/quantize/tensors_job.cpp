@@ -2,17 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <set>
 
 #include "model/program/builder.h"
+#include "model/program/linear_layers.h"
 #include "quantize/column_scales.h"
 #include "quantize/job.h"
 #include "quantize/matrix_work.h"
+#include "tensor/file/open_file.h"
 
 namespace espalier::quantizer {
 namespace {
@@ -66,11 +65,6 @@ Entry entry(std::string name, DType type, Shape shape) {
   return {std::move(name), type_word(type), std::move(shape), bytes};
 }
 
-int layer_in(const std::string& name) {
-  const std::size_t at = name.find("layers.");
-  return at == std::string::npos ? -1 : std::atoi(name.c_str() + at + 7);
-}
-
 DType scale_type(const Tensor& tensor) {
   return tensor.dtype == DType::f16 || tensor.dtype == DType::f32 ? tensor.dtype : DType::bf16;
 }
@@ -102,32 +96,23 @@ class TensorsJob {
   // What transformers makes linear layers of: stored [outputs, inputs], and neither embedding nor head nor router.
   Result<> find_matrices() {
     ESP_TRY(const Program program, Builder::build(source_.files.config.spec, source_.weights.get()));
-    std::set<std::string> not_these;
-    for (const TableNeed& table : program.needs.tables)
-      if (const Tensor* tensor = source_.weights->find(table.tensor)) not_these.insert(tensor->name);
-    for (const char* head : {"lm_head.weight", "score.weight"})
-      if (const Tensor* tensor = source_.weights->find(head)) not_these.insert(tensor->name);
-    const Names& names = source_.files.config.spec.names;
-    for (int layer = 0; layer < program.layers; ++layer)
-      if (const Tensor* router = source_.weights->find(names.of(Naming::hf, "ffn_gate_inp", layer) + ".weight"))
-        not_these.insert(router->name);
-    int fused = 0, uneven = 0;
-    for (const MatrixNeed& need : program.needs.matrices)
-      for (const MatrixPart& part : need.parts) {
-        const Tensor* tensor = source_.weights->find(part.tensor);
-        if (tensor == nullptr || not_these.contains(tensor->name)) continue;
-        const bool linear =
-            tensor->shape.size() == 2 && !part.transposed && part.joined_rows == 1 && tensor->name.ends_with(".weight");
-        fused += linear ? 0 : 1;
-        if (linear && tensor->columns() % 32 != 0) ++uneven;
-        if (linear && tensor->columns() % 32 == 0) matrices_.insert(tensor->name);
-      }
+    const LinearLayers layers = linear_layers(program, source_.files.config.spec);
+    std::size_t other = layers.others.size(), uneven = 0;
+    for (const std::string& name : layers.linear) {
+      const Tensor* tensor = source_.weights->find(name);
+      if (tensor == nullptr) continue;
+      const bool linear = tensor->shape.size() == 2 && tensor->name.ends_with(".weight"),
+                 even = tensor->columns() % 32 == 0;
+      other += linear ? 0 : 1;
+      uneven += linear && !even ? 1 : 0;
+      if (linear && even) matrices_.insert(tensor->name);
+    }
     if (matrices_.empty())
       return Error{Error::Kind::unsupported,
                    "the model has no linear layers of their own; a GGUF type (--type q4_k_m) would work",
                    "type",
                    {}};
-    if (fused > 0) job_.notes.push_back(fmt::format("{} matrices stay as they are: they are no linear layers", fused));
+    if (other > 0) job_.notes.push_back(fmt::format("{} tensors stay as they are: they are no linear layers", other));
     if (uneven > 0)
       job_.notes.push_back(fmt::format("{} matrices stay as they are: their inputs are no multiple of 32", uneven));
     return success();
@@ -350,8 +335,12 @@ class TensorsJob {
       const bool taken = std::ranges::any_of(kEndings, [&](std::string_view end) { return name.ends_with(end); }) ||
                          path.filename().string().starts_with("LICENSE");
       if (!taken || name == "config.json" || name.ends_with(".safetensors.index.json")) continue;
-      std::ifstream in(path, std::ios::binary);
-      job_.beside.emplace_back(name, std::string(std::istreambuf_iterator<char>(in), {}));
+      auto file = open_beneath(path.parent_path(), path.filename().string());
+      auto text = file.ok() ? read_text(*file, kMost) : Result<std::string>(file.error());
+      if (text.ok())
+        job_.beside.emplace_back(name, std::move(text).value());
+      else
+        job_.notes.push_back(fmt::format("{} is left out: {}", name, text.error().message));
     }
     return success();
   }

@@ -13,7 +13,8 @@ constexpr auto kNothing = ForeignFlag::Takes::nothing;
 constexpr std::string_view kOneProcess = "one process on one machine serves a model; only 1 would work";
 constexpr std::string_view kNoReasoning = "--reasoning-parser NAME says how the model marks its thinking";
 constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpoint; change its config.json instead";
-constexpr std::string_view kNoTls = "this server speaks plain HTTP; a proxy before it would bring TLS";
+constexpr std::string_view kNoClientCertificates =
+    "clients are known by their keys (--api-key-file); a proxy before it would ask for certificates";
 constexpr std::string_view kPerRequest =
     "requests say it themselves; --sampling-defaults model takes generation_config.json";
 constexpr std::string_view kNoImageTokens = "the tower's file says how many tokens a picture may have; leave it out";
@@ -44,7 +45,8 @@ constexpr ForeignFlag kRefused[] = {
     {"--rope-scaling", kValue, "", kNoConfig},
     {"--rope-theta,--rope-freq-base,--rope-freq-scale,--rope-scale", kValue, "", kNoConfig},
     {"--override-kv", kValue, "", kNoConfig},
-    {"--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,--ssl-key-file,--ssl-cert-file", kValue, "", kNoTls},
+    {"--ssl-ca-certs", kValue, "", kNoClientCertificates},
+    {"--ssl-cert-reqs", kValue, "0", kNoClientCertificates},
     {"--temp,--temperature,--top-k,--top-p,--min-p,--repeat-penalty,--presence-penalty,--frequency-penalty", kValue, "",
      kPerRequest},
     {"--n-predict,--predict", kValue, "-1", kPerRequest},

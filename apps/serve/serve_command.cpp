@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -14,7 +15,10 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/system/crash_report.h"
+#include "base/system/service_manager.h"
 #include "base/system/signal_watch.h"
+#include "base/system/thread_waits.h"
 #include "base/threads/start_thread.h"
 #include "command/environment.h"
 #include "command/output.h"
@@ -76,16 +80,18 @@ bool input_ended() {
 // Shows how far the loading is, on a terminal as one line that is redrawn.
 class LoadProgress {
  public:
-  LoadProgress(server::Server& server) : server_(server), terminal_(::isatty(STDERR_FILENO) == 1) {}
+  LoadProgress(server::Server& server, const ServiceNotifier& manager)
+      : server_(server), manager_(manager), terminal_(::isatty(STDERR_FILENO) == 1) {}
   ~LoadProgress() {
     if (shown_) say("\r\033[K");
   }
   void operator()(std::string_view stage, double share) {
     server_.progress(stage, share);
-    if (!terminal_) return;
     const int percent = static_cast<int>(100 * share);
     if (percent == last_) return;
     last_ = percent;
+    manager_.loading(stage, percent);
+    if (!terminal_) return;
     shown_ = true;
     constexpr int width = 30;
     const auto filled = static_cast<std::size_t>(width * share);
@@ -95,6 +101,7 @@ class LoadProgress {
 
  private:
   server::Server& server_;
+  const ServiceNotifier& manager_;
   const bool terminal_;
   bool shown_ = false;
   int last_ = -1;
@@ -102,12 +109,13 @@ class LoadProgress {
 
 // The default model, once the files of all are here.
 Result<std::unique_ptr<Engine>> load(const ServeOptions& options, ServedModels& models, server::Server& server,
-                                     const std::stop_token& stop) {
+                                     const ServiceNotifier& manager, const std::stop_token& stop) {
   ESP_TRY(const auto style, store::progress_style(options.progress));
   auto shown = store::make_progress(style, STDERR_FILENO);
   server.progress("fetching the model", 0);
+  manager.loading("fetching the model", 0);
   ESP_CHECK(models.fetch(*shown, stop));
-  LoadProgress progress(server);
+  LoadProgress progress(server, manager);
   return models.open(0, [&](std::string_view stage, double share) { progress(stage, share); });
 }
 
@@ -162,8 +170,14 @@ void announce(const server::Server& server, const Engine& engine, const std::str
 
 class Program {
  public:
-  Program(const SignalWatch& signals, server::Server& server, const ServeOptions& options, ServedModels& models)
-      : signals_(signals), server_(server), options_(options), models_(models), began_(Clock::now()) {}
+  Program(const SignalWatch& signals, const ServiceNotifier& manager, server::Server& server,
+          const ServeOptions& options, ServedModels& models)
+      : signals_(signals),
+        manager_(manager),
+        server_(server),
+        options_(options),
+        models_(models),
+        began_(Clock::now()) {}
 
   int run() {
     std::promise<Result<std::unique_ptr<Engine>>> promise;
@@ -171,7 +185,7 @@ class Program {
     auto loader = start_thread<std::jthread>("loading", [this,
                                                          promise = std::move(promise)](std::stop_token stop) mutable {
       try {
-        promise.set_value(load(options_, models_, server_, stop));
+        promise.set_value(load(options_, models_, server_, manager_, stop));
       } catch (const std::exception& failure) {
         promise.set_value(Error{Error::Kind::out_of_memory, fmt::format("loading failed: {}", failure.what()), {}, {}});
       }
@@ -180,8 +194,8 @@ class Program {
     loader_ = std::move(loader).value();
     for (;;) {
       if (const auto code = load_finished()) return *code;
-      if (const int number = signals_.wait(loading_.valid() ? std::chrono::milliseconds(20) : std::chrono::seconds(1));
-          number != 0) {
+      tell_alive();
+      if (const int number = signals_.wait(longest_wait()); number != 0) {
         if (number == SIGTERM || number == SIGINT) return drain();
         handle(number);
       }
@@ -193,6 +207,22 @@ class Program {
   }
 
  private:
+  std::chrono::milliseconds longest_wait() const {
+    if (loading_.valid()) return std::chrono::milliseconds(20);
+    const auto watched = manager_.watchdog_interval().value_or(std::chrono::seconds(1));
+    return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(watched / 2), std::chrono::milliseconds(1),
+                      std::chrono::milliseconds(1000));
+  }
+
+  // A server whose engine hangs is silent, so that the service manager ends it.
+  void tell_alive() {
+    const auto interval = manager_.watchdog_interval();
+    const auto now = Clock::now();
+    if (!interval || now < next_alive_ || server_.stalled()) return;
+    next_alive_ = now + *interval / 2;
+    manager_.alive();
+  }
+
   // Attaches the engine once it is there; an exit code when there will be none.
   std::optional<int> load_finished() {
     if (!loading_.valid() || loading_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
@@ -206,20 +236,26 @@ class Program {
     const auto& names = options_.server.served_model_names;
     announce(server_, opened, names.empty() ? models_.name(0) : names.front(), models_,
              std::chrono::duration<double>(Clock::now() - began_).count());
+    manager_.ready("serving on " + server_.url());
     if (options_.preload) server_.load_all();
     return std::nullopt;
   }
 
   void handle(int number) {
-    if (number == SIGUSR1) log::info("{}", server_.describe());
+    if (number == SIGUSR1) log::info("{}\n{}", server_.describe(), thread_waits());
     if (number != SIGHUP) return;
-    if (auto reloaded = server_.reload_keys(); !reloaded)
-      log::error("keys stay as they were: {}", reloaded.error().message);
-    else
-      log::info("keys were read again");
+    manager_.reloading();
+    const auto told = [](const Result<>& reloaded, std::string_view what) {
+      if (reloaded.ok()) return log::info("{} were read again", what);
+      log::error("{} stay as they were: {}", what, reloaded.error().message);
+    };
+    told(server_.reload_keys(), "keys");
+    if (!options_.server.ssl_certfile.empty()) told(server_.reload_certificate(), "certificates");
+    if (!loading_.valid()) manager_.ready("serving on " + server_.url());
   }
 
   int drain() {
+    manager_.stopping(fmt::format("{} requests may finish", server_.active()));
     if (loading_.valid()) {
       // Nothing was served yet, and the loading thread cannot be stopped in the middle of a file.
       tell("espalier: stopped while loading");
@@ -269,10 +305,12 @@ class Program {
   }
 
   const SignalWatch& signals_;
+  const ServiceNotifier& manager_;
   server::Server& server_;
   const ServeOptions& options_;
   ServedModels& models_;
   const Clock::time_point began_;
+  Clock::time_point next_alive_{};
   std::future<Result<std::unique_ptr<Engine>>> loading_;
   std::jthread loader_;
 };
@@ -290,6 +328,8 @@ void begin_log(const ServeOptions& options, const CLI::App& verb) {
 }
 
 int run_server(const ServeOptions& options) {
+  install_crash_report(ESPALIER_VERSION);
+  const auto manager = ServiceNotifier::from_environment();
   const SignalWatch signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   ignore_broken_pipes();
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
@@ -297,13 +337,14 @@ int run_server(const ServeOptions& options) {
   if (!models) return fail(models.error());
   auto server = server::Server::start(options.server, (*models)->to_serve(), (*models)->fetch_for_clients());
   if (!server) return fail(server.error());
-  return Program(signals, **server, options, **models).run();
+  return Program(signals, manager, **server, options, **models).run();
 }
 
 int show_config(CLI::App& app, const ServeOptions& options, const std::vector<std::string>& words) {
   std::vector<const CLI::Option*> secret;
   for (const auto& [flag, option] : options.keys)
     if (flag != "api-key-file") secret.push_back(option);
+  secret.push_back(app.get_option("--ssl-keyfile-password"));
   app.get_option("--cache-disk")->default_str(std::to_string(options.engine.cache_disk_bytes));
   command::put(print_config(app, words, options.from_file, secret));
   return 0;
@@ -320,6 +361,7 @@ Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
   serve::add_serve_flags(*verb, *options);
   return [options, verb, &words] {
     if (auto read = options->read_config(*verb); !read.ok()) return serve::fail(read.error());
+    if (auto taken = options->take_socket(); !taken.ok()) return serve::fail(taken.error());
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
     serve::begin_log(*options, *verb);
     if (options->print_config) return serve::show_config(*verb, *options, words);

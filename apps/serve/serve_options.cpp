@@ -6,8 +6,10 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/system/service_manager.h"
 #include "command/engine_flags.h"
 #include "command/environment.h"
+#include "net/socket.h"
 #include "serve/config_file.h"
 #include "serve/foreign_flags.h"
 #include "server/service.h"  // is_loopback
@@ -24,6 +26,8 @@ struct Synonym {
 constexpr Synonym kSynonyms[] = {
     {"served-model-name", "--served-name,-a,--alias"},
     {"admin-api-key", "--admin-key"},
+    {"ssl-certfile", "--ssl-cert-file"},
+    {"ssl-keyfile", "--ssl-key-file"},
     {"chat-template", "--chat-template-file"},
     {"default-chat-template-kwargs", "--chat-template-kwargs"},
     {"max-reasoning-tokens", "--reasoning-budget"},
@@ -45,7 +49,8 @@ struct Section {
 constexpr Section kSections[] = {
     {"Model", " allow-download allow-pull preload max-loaded-models model-idle "},
     {"HTTP",
-     " host port served-model-name api-prefix cors-origin allowed-host strict io-threads side-threads max-side-tasks "},
+     " host port served-model-name api-prefix ssl-certfile ssl-keyfile ssl-keyfile-password cors-origin allowed-host "
+     "strict io-threads side-threads max-side-tasks "},
     {"Keys", " api-key api-key-file admin-api-key metrics-auth cache-salt-from-key "},
     {"Answers",
      " incremental-streaming-output stream-response-default-include-usage sampling-defaults chat-template "
@@ -58,7 +63,8 @@ constexpr Section kSections[] = {
     {"Pictures", " media-dir allowed-media-hosts media-timeout "},
     {"Adapters", " lora-paths lora-dir max-lora-rank max-loaded-loras max-lora-memory "},
     {"Storage", " data-dir max-data "},
-    {"Logs and metrics", " log-requests enable-metrics skip-server-warmup log-level log-format progress "},
+    {"Logs and metrics",
+     " log-requests enable-metrics metrics-compat skip-server-warmup log-level log-format progress "},
 };
 
 std::string section_of(std::string_view flag) {
@@ -201,6 +207,18 @@ Result<> ServeOptions::check_foreign() const {
 Result<> ServeOptions::read_config(CLI::App& app) {
   if (config.empty()) return success();
   return apply_config(app, config, from_file);
+}
+
+Result<> ServeOptions::take_socket() {
+  const int sockets = take_listening_sockets();
+  if (sockets == 0) return success();
+  if (sockets > 1)
+    return bad_request(
+        fmt::format("the service manager opened {} sockets, but one is served; leave one ListenStream=", sockets),
+        "host");
+  ESP_TRY(server.host, net::host_of_listener(kFirstListeningSocket));
+  server.listen_fd = kFirstListeningSocket;
+  return success();
 }
 
 Result<> ServeOptions::settle() {

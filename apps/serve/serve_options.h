@@ -32,11 +32,13 @@ struct ServeOptions {
   std::string config;  // a YAML file of flags
   bool print_config = false;
 
-  // Order: read_config settle notice. The flags that were given and have no effect here, in one line; empty without
+  // Order: read_config take_socket settle notice. The flags that were given and have no effect here, in one line; empty without
   // any.
   std::string notice() const;
   // What the command line and the environment did not give comes from the file.
   Result<> read_config(CLI::App& app);
+  // Listens on the socket that a service manager opened (LISTEN_FDS), if any; then host and port are that one's.
+  Result<> take_socket();
   // After parsing: what depends on several flags. Fails: bad_request for what is out of range, and for a key that was
   // given but is empty, for it would quietly open the server to everybody; unsupported for a foreign flag that changes
   // what clients get.

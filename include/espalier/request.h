@@ -118,6 +118,8 @@ class Request {
   // The cache name space: that of the fields, in one of the adapter's own where there is one.
   const std::string& scope() const { return scope_; }
   static std::string scope_of(const RequestFields& fields);
+  // The print of the adapter in such a name space, as the engine tells it (CacheEvent); empty: there is none.
+  static std::string_view adapter_in(std::string_view scope);
   int max_new_tokens() const { return max_new_tokens_; }
   std::uint64_t seed() const { return seed_; }  // the caller's, or drawn here
   // The stop strings and patterns, compiled; null when there are none.

@@ -42,6 +42,7 @@ struct EngineMetrics {
   DiskTierCounters disk;
   PictureCounters pictures;
   Gauge generation_rate;  // tokens per second: a mean over about the last second with work
+  Gauge expected_step;    // what the step under way, or the last one, was expected to take; 0: nothing was known yet
 };
 
 }  // namespace espalier

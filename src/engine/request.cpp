@@ -138,6 +138,15 @@ std::string Request::scope_of(const RequestFields& fields) {
   return fmt::format("adapter {}|{}", fields.adapter->print(), fields.scope);
 }
 
+std::string_view Request::adapter_in(std::string_view scope) {
+  constexpr std::string_view kBegin = "adapter ";
+  if (const auto behind = scope.find_first_not_of("0123456789"); behind != scope.npos && scope[behind] == '\x1f')
+    scope.remove_prefix(behind + 1);  // the length that its angles are for (run/rope_lengths.h)
+  if (!scope.starts_with(kBegin)) return {};
+  scope.remove_prefix(kBegin.size());
+  return scope.substr(0, scope.find('|'));
+}
+
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_purpose(fields, limits));
   ESP_CHECK(check_prompt(fields.prompt, limits));

@@ -9,6 +9,10 @@ if(ZLIB_FOUND)
   target_link_libraries(espalier_net PRIVATE ZLIB::ZLIB)
 endif()
 
+# TLS of the server's side; the client's is libcurl's.
+find_package(OpenSSL REQUIRED)
+target_link_libraries(espalier_net PRIVATE OpenSSL::SSL)
+
 # ThreadSanitizer does not understand stand-alone fences; asio's locks order what it needs here anyway.
 if(ESPALIER_SANITIZE MATCHES thread)
   target_compile_definitions(espalier_net PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)

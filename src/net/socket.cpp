@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -69,7 +70,7 @@ Result<Listener> listen_unix(const std::string& path, int backlog) {
         fmt::format("cannot listen on unix:{}: {}; choose another path with --host unix:PATH", path, reason(errno)),
         "host");
   }
-  return Listener{std::move(fd), 0, path};
+  return Listener{std::move(fd), 0, path, true};
 }
 
 std::uint16_t bound_port(int fd) {
@@ -88,7 +89,7 @@ Listener listen_on(const addrinfo& address, int backlog) {
   if (address.ai_family == AF_INET6) set_flag(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd.get(), backlog) != 0) return {};
   auto port = bound_port(fd.get());
-  return {std::move(fd), port, {}};
+  return {std::move(fd), port, {}, false};
 }
 
 Result<Listener> listen_tcp(const std::string& host, std::uint16_t port, int backlog) {
@@ -122,6 +123,24 @@ void set_tcp_flags(int fd) {
   keep_alive(fd, 30, 10, 3);
 }
 
+Result<> check_listening(int fd) {
+  int listening = 0;
+  socklen_t length = sizeof listening;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 && listening != 0) return success();
+  return cannot_bind(fmt::format("descriptor {} is not a listening socket", fd), "listen_fd");
+}
+
+// "" when the socket is no Unix socket. An abstract name begins with '@'.
+std::string path_of(int fd) {
+  sockaddr_un address{};
+  socklen_t length = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 || address.sun_family != AF_UNIX)
+    return {};
+  const std::size_t size = std::min(sizeof address.sun_path, length - offsetof(sockaddr_un, sun_path));
+  if (size > 0 && address.sun_path[0] == '\0') return "@" + std::string(address.sun_path + 1, size - 1);
+  return std::string(address.sun_path, ::strnlen(address.sun_path, size));
+}
+
 Peer name_of(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.ss_family == AF_INET) {
@@ -149,15 +168,21 @@ Result<Listener> open_listener(const std::string& host, std::uint16_t port, int 
 }
 
 Result<Listener> adopt_listener(int fd) {
-  int listening = 0;
-  socklen_t length = sizeof listening;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 || listening == 0) {
-    return cannot_bind(fmt::format("descriptor {} is not a listening socket", fd), "listen_fd");
-  }
+  ESP_CHECK(check_listening(fd));
   int flags = ::fcntl(fd, F_GETFL);
   ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-  return Listener{UniqueFd(fd), bound_port(fd), {}};
+  const std::string path = path_of(fd);
+  return Listener{UniqueFd(fd), path.empty() ? bound_port(fd) : std::uint16_t{0}, path, false};
+}
+
+Result<std::string> host_of_listener(int fd) {
+  ESP_CHECK(check_listening(fd));
+  if (const std::string path = path_of(fd); !path.empty()) return std::string(kUnixPrefix) + path;
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return name_of(address).address;
 }
 
 AcceptState accept_one(int listener, UniqueFd& socket, Peer& peer) {

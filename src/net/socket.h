@@ -17,7 +17,8 @@ namespace espalier::net {
 struct Listener {
   UniqueFd fd;
   std::uint16_t port = 0;  // the one bound, also when 0 was asked for; 0 for a Unix socket
-  std::string unix_path;   // "" for TCP; removed by the owner when it stops
+  std::string unix_path;   // "" for TCP
+  bool owns_path = false;  // made here, and to be removed by the owner when it stops; a supervisor's stays
 };
 
 // `host`: a name, an IPv4 or IPv6 address, in brackets or not ("::" takes both families), or "unix:PATH". A Unix socket that a killed
@@ -26,6 +27,8 @@ Result<Listener> open_listener(const std::string& host, std::uint16_t port, int 
 
 // A listening socket that a supervisor opened (systemd's socket activation).
 Result<Listener> adopt_listener(int fd);
+// Where it listens, as --host would say it: "0.0.0.0", "::1", "unix:PATH". Fails: as adopt_listener().
+Result<std::string> host_of_listener(int fd);
 
 // The address of a connected client.
 struct Peer {

@@ -60,9 +60,11 @@ void open_media(const ServerOptions& options, const ChatTemplate* chat_template,
   model.media = std::move(reader).value();
 }
 
+}  // namespace
+
 // --chat-template and its content format are of the default model: others have other marks.
-Result<std::shared_ptr<ServedModel>> served(const ServerOptions& options, std::unique_ptr<Engine> engine,
-                                            std::vector<std::string> names, bool is_default) {
+Result<std::shared_ptr<ServedModel>> make_served_model(const ServerOptions& options, std::unique_ptr<Engine> engine,
+                                                       std::vector<std::string> names, bool is_default) {
   auto model = std::make_shared<ServedModel>();
   model->names = std::move(names);
   model->loaded_at = static_cast<std::int64_t>(std::time(nullptr));
@@ -86,10 +88,16 @@ Result<std::shared_ptr<ServedModel>> served(const ServerOptions& options, std::u
   return model;
 }
 
+namespace {
+
 // Whoever follows the cache follows that of the default model: events name no model.
 void watch_cache(const Service& service, Engine& engine) {
   if (!service.cache_events) return;
-  engine.watch_cache([to = service.cache_events](std::vector<CacheEvent> events) { to->publish(std::move(events)); });
+  engine.watch_cache([to = service.cache_events, &adapters = service.adapters](std::vector<CacheEvent> events) {
+    for (CacheEvent& event : events)
+      if (const auto print = Request::adapter_in(event.scope); !print.empty()) event.adapter = adapters.name_of(print);
+    to->publish(std::move(events));
+  });
 }
 
 // What the model set does when a model is wanted that is not there.
@@ -97,7 +105,7 @@ ModelSource::Load loader(const Service& service, const ModelToServe& model, bool
   return [&service, open = model.open, names = model.names,
           is_default](const Engine::Progress& progress) -> Result<std::shared_ptr<ServedModel>> {
     ESP_TRY(auto engine, open(progress));
-    ESP_TRY(auto made, served(service.options, std::move(engine), names, is_default));
+    ESP_TRY(auto made, make_served_model(service.options, std::move(engine), names, is_default));
     if (is_default && service.cache_events) {  // what it held went with it
       service.cache_events->publish({CacheEvent{CacheEvent::Kind::cleared, CacheTier::memory, {}, {}, {}}});
       watch_cache(service, *made->engine);
@@ -183,7 +191,7 @@ Result<> attach_model(Service& service, std::unique_ptr<Engine> engine, const st
   std::vector<std::string> names = service.options.served_model_names;
   if (names.empty() && service.models.count() > 0) names = service.models.names(0);
   if (names.empty()) names.push_back(name.empty() ? engine->model().path : name);
-  ESP_TRY(auto model, served(service.options, std::move(engine), std::move(names), true));
+  ESP_TRY(auto model, make_served_model(service.options, std::move(engine), std::move(names), true));
   watch_cache(service, *model->engine);
   service.models.put(model);
   ESP_CHECK(add_adapters(service, *model));

@@ -14,6 +14,8 @@
 namespace espalier::server {
 
 class Service;
+struct ServedModel;
+struct ServerOptions;
 
 // A model that a server may load, and unload as long as it can open it again.
 struct ModelToServe {
@@ -22,6 +24,10 @@ struct ModelToServe {
   std::int64_t bytes = 0;                                                        // of its files; 0: not known
   std::function<Result<std::unique_ptr<Engine>>(const Engine::Progress&)> open;  // any thread
 };
+
+// A model as all routes use it. `is_default`: --chat-template and its content format are its own.
+Result<std::shared_ptr<ServedModel>> make_served_model(const ServerOptions& options, std::unique_ptr<Engine> engine,
+                                                       std::vector<std::string> names, bool is_default);
 
 // The default model first. --served-model-name names that one.
 Result<> add_models(Service& service, std::vector<ModelToServe> models);

@@ -1,7 +1,9 @@
 // The small parts: JSON writing, metrics text, keys, retry hints, route policies, error shapes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <random>
@@ -19,6 +21,7 @@
 #include "server/metrics/metrics_text.h"
 #include "server/readiness.h"
 #include "server/routes/routes.h"
+#include "server/steady_seconds.h"
 #include "testing/data.h"
 
 namespace espalier::server {
@@ -108,6 +111,85 @@ TEST(KeyRing, OnlyTheGivenKeysOpenAndTheAdminKeyOpensMore) {
   EXPECT_EQ((*ring)->caller({}), Caller::nobody);
   EXPECT_EQ((*ring)->caller({{"Authorization", "Basic dTpvbmU="}}), Caller::nobody) << "Basic is for the page only";
   EXPECT_EQ((*ring)->caller({{"Authorization", "Basic dTpvbmU="}}, true), Caller::user);
+}
+
+// A key file that is gone at the end.
+struct KeyFile {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("espalier_terms_" + std::to_string(::getpid()));
+  explicit KeyFile(const char* text) { std::ofstream(path) << text; }
+  ~KeyFile() { std::filesystem::remove(path); }
+};
+
+TEST(KeyRing, TermsStandBehindAKeyAndAnExpiredOneIsTold) {
+  const KeyFile file("plain\nold expires=2001-02-03\nnew name=alice rpm=2 tpm=100 expires=2999-12-31T23:59:59Z\n");
+  const auto ring = KeyRing::load({}, file.path, "");
+  ASSERT_TRUE(ring.ok()) << ring.error().message;
+  EXPECT_EQ((*ring)->caller(bearer("plain")), Caller::user);
+  EXPECT_EQ((*ring)->caller(bearer("old")), Caller::expired);
+  EXPECT_EQ((*ring)->caller(bearer("new")), Caller::user);
+  EXPECT_EQ((*ring)->caller(bearer("new name=alice")), Caller::nobody);
+  net::HttpRequest http;
+  http.headers = bearer("new");
+  const auto account = (*ring)->account(http);
+  ASSERT_NE(account, nullptr);
+  EXPECT_EQ(account->terms().name, "alice");
+  http.headers = bearer("plain");
+  EXPECT_EQ((*ring)->account(http), nullptr);
+}
+
+TEST(KeyRing, WhatAKeyHasUsedOutlivesAReload) {
+  const KeyFile file("k rpm=1\n");
+  const auto ring = KeyRing::load({}, file.path, "");
+  ASSERT_TRUE(ring.ok());
+  net::HttpRequest http;
+  http.headers = bearer("k");
+  const double now = steady_seconds();
+  EXPECT_TRUE((*ring)->account(http)->take_request(now).ok());
+  ASSERT_TRUE((*ring)->reload().ok());
+  EXPECT_EQ((*ring)->account(http)->take_request(now).error().code, "rate_limit_exceeded");
+}
+
+TEST(KeyRing, WrongTermsNameTheirLine) {
+  for (const char* wrong : {"k rpm=0", "k rpm=many", "k tpm=-1", "k expires=tomorrow", "k expires=2026-02-30",
+                            "k name=", "k colour=red", "k more", "k rpm=1\nk rpm=2"}) {
+    const KeyFile file(("first\n" + std::string(wrong) + "\n").c_str());
+    const auto ring = KeyRing::load({}, file.path, "");
+    ASSERT_FALSE(ring.ok()) << wrong;
+    EXPECT_NE(ring.error().message.find("line"), std::string::npos) << ring.error().message;
+    EXPECT_EQ(ring.error().message.find("more"), std::string::npos) << "it may be half a key";
+  }
+}
+
+TEST(KeyAccount, AMinutesWorthMayBeUsedAtOnceAndComesBackEvenly) {
+  KeyAccount account({"", 60, 0, std::nullopt});
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(account.take_request(1000).ok()) << i;
+  EXPECT_EQ(account.take_request(1000.5).error().kind, Error::Kind::busy);
+  EXPECT_TRUE(account.take_request(1001).ok());
+  EXPECT_FALSE(account.take_request(1001).ok());
+  net::Headers headers;
+  account.tell(429, headers, 1001);
+  EXPECT_EQ(headers.get("x-ratelimit-limit-requests"), "60");
+  EXPECT_EQ(headers.get("x-ratelimit-remaining-requests"), "0");
+  EXPECT_EQ(headers.get("x-ratelimit-reset-requests"), "1m0s");
+  EXPECT_EQ(headers.get("Retry-After"), "1");
+  EXPECT_FALSE(headers.has("x-ratelimit-limit-tokens"));
+}
+
+TEST(KeyAccount, GeneratedTokensAreOwedAndALongPromptNeedsAFullBucket) {
+  KeyAccount account({"", 0, 600, std::nullopt});
+  EXPECT_TRUE(account.take_prompt(500, 0).ok());
+  account.take_output(400, 0);  // 300 below nothing
+  EXPECT_FALSE(account.take_request(29).ok());
+  EXPECT_FALSE(account.take_prompt(10, 30).ok());
+  EXPECT_TRUE(account.take_prompt(10, 31.1).ok());
+  EXPECT_FALSE(account.take_prompt(5000, 90).ok());
+  EXPECT_TRUE(account.take_prompt(5000, 200).ok()) << "more than a minute's worth, of a full bucket";
+  net::Headers headers;
+  account.tell(200, headers, 200);
+  EXPECT_EQ(headers.get("x-ratelimit-remaining-tokens"), "0");
+  EXPECT_EQ(headers.get("x-ratelimit-reset-tokens"), "8m20s");
+  EXPECT_FALSE(headers.has("Retry-After"));
 }
 
 TEST(KeyRing, NobodyReadsWhatOthersAskedButTheAdminOrWhoeverIsAlone) {

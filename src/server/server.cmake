@@ -11,14 +11,15 @@ function(espalier_embed_page source header)
   add_custom_command(OUTPUT ${header}
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${source} -DHEADER=${header} -P ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
     DEPENDS ${source} ${PROJECT_SOURCE_DIR}/src/server/routes/embed_page.cmake
-    COMMENT "Embedding the page")
+    COMMENT "Embedding a page")
 endfunction()
 
 set(page_dir ${PROJECT_BINARY_DIR}/generated/server)
 file(MAKE_DIRECTORY ${page_dir})
 espalier_embed_page(${PROJECT_SOURCE_DIR}/web/built/page.html ${page_dir}/page_bytes.inc)
-target_sources(espalier_server PRIVATE ${page_dir}/page_bytes.inc)
-add_custom_target(espalier_generated DEPENDS ${page_dir}/page_bytes.inc)  # what clang-tidy needs without a build
+espalier_embed_page(${PROJECT_SOURCE_DIR}/src/server/routes/docs_page.html ${page_dir}/docs_page_bytes.inc)
+target_sources(espalier_server PRIVATE ${page_dir}/page_bytes.inc ${page_dir}/docs_page_bytes.inc)
+add_custom_target(espalier_generated DEPENDS ${page_dir}/page_bytes.inc ${page_dir}/docs_page_bytes.inc)  # what clang-tidy needs without a build
 target_include_directories(espalier_server PRIVATE ${page_dir})
 
 # Films in containers of video: FFmpeg's headers say how its libraries look, which are loaded when a film asks for them.

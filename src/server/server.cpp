@@ -51,6 +51,9 @@ Result<> check(const ServerOptions& options) {
   if (options.sampling_defaults != "model" && options.sampling_defaults != "openai") {
     return option_error("sampling-defaults", "model or openai");
   }
+  const std::string& compat = options.metrics_compat;
+  if (compat != "sglang" && compat != "vllm" && compat != "none")
+    return option_error("metrics-compat", "sglang, vllm or none");
   if (options.special_tokens_in_text != "special" && options.special_tokens_in_text != "text") {
     return option_error("special-tokens-in-text", "special or text");
   }
@@ -62,6 +65,8 @@ Result<> check(const ServerOptions& options) {
     return option_error("reasoning-parser", "auto, none or one of " + thinking_format_names());
   if (named(options.tool_call_parser) && !call_format(options.tool_call_parser, "").ok())
     return option_error("tool-call-parser", "auto, none or one of " + call_format_names());
+  if (options.ssl_certfile.empty() && !options.ssl_keyfile.empty())
+    return option_error("ssl-keyfile", "given together with --ssl-certfile");
   std::error_code failed;
   if (!options.media_dir.empty() && !std::filesystem::is_directory(options.media_dir, failed))
     return option_error("media-dir", "a folder");
@@ -76,6 +81,8 @@ Result<> check(const ServerOptions& options) {
 
 namespace {
 
+constexpr std::chrono::milliseconds kLastTraces{1000};  // what a collector gets to take them
+
 // All that reaches a loopback bind has the same address, and so has all that comes through a proxy.
 int per_address(const ServerOptions& options) {
   if (options.max_connections_per_address >= 0) return options.max_connections_per_address;
@@ -86,12 +93,14 @@ net::ServerOptions http_options(const ServerOptions& options) {
   net::ServerOptions http;
   http.host = options.host;
   http.port = static_cast<std::uint16_t>(options.port);
+  http.listen_fd = options.listen_fd;
   http.io_threads = static_cast<unsigned>(options.io_threads);
   http.parser.body_bytes = static_cast<std::uint64_t>(options.max_body_mib) << 20;
   http.max_connections = static_cast<std::size_t>(options.max_connections);
   http.max_per_address = static_cast<std::size_t>(options.max_connections_per_address);
   http.body_total_bytes = std::max<std::uint64_t>(256ull << 20, 4 * http.parser.body_bytes);
   http.cors_origins = options.cors_origins;
+  http.tls = {options.ssl_certfile, options.ssl_keyfile, options.ssl_keyfile_password};
   return http;
 }
 
@@ -125,6 +134,11 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector
 
   net::ServerHooks hooks;
   hooks.admit = Gate(*service, http->router);
+  hooks.answer_headers = [&keys = *service->keys](const net::HttpRequest& head) {
+    return Gate::answer_headers(keys, head);
+  };
+  if (const Tracer* tracer = service->tracer.get(); tracer != nullptr)
+    hooks.sample = [tracer](const net::TraceContext& context) { return tracer->config().samples(context); };
   hooks.handle = [&router = http->router](net::HttpRequest request, net::Responder responder) {
     router.dispatch(std::move(request), std::move(responder));
   };
@@ -226,10 +240,18 @@ void Server::cut() {
 
 void Server::stop(std::chrono::milliseconds limit) {
   http_->server->stop(limit);
+  if (service_->tracer) service_->tracer->stop(kLastTraces);
 }
 
 Result<> Server::reload_keys() {
   return service_->keys->reload();
+}
+Result<> Server::reload_certificate() {
+  return http_->server->reload_certificate();
+}
+
+bool Server::stalled() const {
+  return service_->stalled_for().has_value();
 }
 
 std::string Server::describe() const {

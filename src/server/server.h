@@ -49,6 +49,8 @@ class Server {
   void stop(std::chrono::milliseconds limit);
 
   Result<> reload_keys();
+  Result<> reload_certificate();
+  bool stalled() const;          // work waits, and an engine made no step for --watchdog-timeout
   std::string describe() const;  // what SIGUSR1 prints: phase, requests, pool
 
   Service& service() { return *service_; }

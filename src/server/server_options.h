@@ -16,9 +16,11 @@ namespace espalier::server {
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 30000;
+  int listen_fd = -1;  // a listening socket that a supervisor opened, which host and port then tell of; no flag
   std::vector<std::string> api_keys;
   std::string api_key_file;
   std::string admin_api_key;
+  std::string ssl_certfile, ssl_keyfile, ssl_keyfile_password;
   std::vector<std::string> served_model_names;
   std::string api_prefix;
   std::vector<std::string> cors_origins;
@@ -28,6 +30,7 @@ struct ServerOptions {
   bool log_requests = true;
   bool metrics = true;
   bool metrics_auth = false;
+  std::string metrics_compat = "sglang";
   bool skip_warmup = false;
   bool incremental_streaming_output = false;
   bool always_include_usage = false;
@@ -91,8 +94,14 @@ struct ServerOptions {
     field(o.host, "host", "ADDRESS", "where to listen: an address, a name or unix:PATH");
     field(o.port, "port", "PORT", "0 takes a free one and prints it");
     field(o.api_keys, "api-key", "KEY", "asked for on every route but health and metrics; may be given several times");
-    field(o.api_key_file, "api-key-file", "FILE", "one key a line, read again on SIGHUP");
+    field(o.api_key_file, "api-key-file", "FILE",
+          "one key a line, read again on SIGHUP; behind it name=NAME, rpm=REQUESTS and tpm=TOKENS a minute, "
+          "expires=2027-01-31");
     field(o.admin_api_key, "admin-api-key", "KEY", "asked for on control routes");
+    field(o.ssl_certfile, "ssl-certfile", "FILE",
+          "TLS with this certificate and its chain (PEM); read again on SIGHUP and when it changes");
+    field(o.ssl_keyfile, "ssl-keyfile", "FILE", "its private key (PEM), where the certificate's file has it not");
+    field(o.ssl_keyfile_password, "ssl-keyfile-password", "TEXT", "of an encrypted private key");
     field(o.served_model_names, "served-model-name", "NAME", "what clients call the model; may be given several times");
     field(o.api_prefix, "api-prefix", "PATH", "stands before every route");
     field(o.cors_origins, "cors-origin", "ORIGIN", "browsers' pages from there may call us; off when none is given");
@@ -103,6 +112,8 @@ struct ServerOptions {
     field(o.log_requests, "log-requests", "", "one line per request, without prompts and without text");
     field(o.metrics, "enable-metrics", "", "serve /metrics");
     field(o.metrics_auth, "metrics-auth", "", "/metrics needs the API key too");
+    field(o.metrics_compat, "metrics-compat", "sglang|vllm|none",
+          "further names of what /metrics says: SGLang's, SGLang's and vLLM's, or none but ours");
     field(o.skip_warmup, "skip-server-warmup", "", "ready without having made one token");
     field(o.incremental_streaming_output, "incremental-streaming-output", "",
           "streams of /generate carry what is new instead of all so far");

@@ -19,10 +19,6 @@ double seconds_since_1970() {
 
 }  // namespace
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_ring)
     : options(std::move(service_options)),
       keys(std::move(key_ring)),
@@ -36,10 +32,13 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
       media({options.media_dir, options.allowed_media_hosts, std::size_t(options.max_picture_file_mib) << 20,
              std::chrono::milliseconds(static_cast<std::int64_t>(options.media_timeout * 1000)), true}),
       data(options.data_dir, std::int64_t{options.max_data_mib} << 20),
-      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       adapters({options.max_loaded_loras, options.max_lora_rank, std::int64_t{options.max_lora_memory_mib} << 20,
                 options.lora_dir},
-               models),
+               models,
+               [this](std::function<void()> look) {
+                 return slow.submit([look = std::move(look)](const CancelFlag&) { look(); });
+               }),
+      models({options.max_loaded_models, options.model_idle, static_cast<std::size_t>(options.max_side_tasks), {}}),
       pool({"text", static_cast<unsigned>(options.side_threads), static_cast<std::size_t>(options.max_side_tasks)}),
       bulk({"bulk", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
       slow({"slow", 1, static_cast<std::size_t>(options.max_side_tasks), true}),
@@ -48,10 +47,17 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
   ESP_TRY(auto events, parse_cache_event_config(options.cache_events));
+  ESP_TRY(auto traces, TraceConfig::from_environment());
   try {
     auto service = std::make_unique<Service>(std::move(options), std::move(keys));
     if (events) {
       ESP_TRY(service->cache_events, CacheEventPublisher::make(*std::move(events)));
+    }
+    if (service->options.watchdog > 0) {
+      ESP_TRY(service->step_watchdog, StepWatchdog::make(service->models));
+    }
+    if (traces) {
+      ESP_TRY(service->tracer, Tracer::make(*std::move(traces)));
     }
     return service;
   } catch (const std::system_error& refused) {
@@ -60,6 +66,7 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
 }
 
 Service::~Service() {
+  if (step_watchdog) step_watchdog->stop();
   batches.stop();
   running.stop();
   fetches.stop();
@@ -84,6 +91,15 @@ Result<> Service::need_ready() const {
         Error::Kind::unavailable, fmt::format("the model is loading ({})", readiness.loading_text()), {}, "loading"};
   }
   return success();
+}
+
+std::optional<double> Service::stalled_for() {
+  for (const auto& model : models.look_at_all()) {
+    const EngineStatus status = model->engine->status();
+    if (stall_watches.stalled(model->name(), status, steady_seconds(), options.watchdog))
+      return status.last_step_seconds_ago;
+  }
+  return std::nullopt;
 }
 
 int Service::retry_after() const {

@@ -32,7 +32,10 @@
 #include "server/responses/running_responses.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
+#include "server/steady_seconds.h"
 #include "server/store/data_store.h"
+#include "server/tracing/tracer.h"
+#include "server/watchdog/step_watchdog.h"
 
 namespace espalier::server {
 
@@ -52,6 +55,8 @@ class Service {
   Result<> need_ready() const;
 
   int retry_after() const;  // seconds
+  // How long ago the last step of an engine was that stands still although work waits; none: no engine does.
+  std::optional<double> stalled_for();
   bool loopback() const { return is_loopback(options.host); }
   std::size_t active() const { return light.count() + heavy.count() + storing.count(); }
 
@@ -65,6 +70,7 @@ class Service {
   UnknownFields unknown_fields;
   ActiveIds active_ids;
   std::shared_ptr<CacheEventPublisher> cache_events;  // null: nobody is told
+  std::unique_ptr<Tracer> tracer;                     // null: nothing is traced
   Sessions sessions;
   Budget logprob_budget;  // entries that large requests may hold together: twice what one may ask for
   const std::shared_ptr<lang::SharedTextBudget> program_texts;  // what programs under way may hold together
@@ -83,10 +89,11 @@ class Service {
   std::atomic<bool> attached{false};    // has_model()
 
   ProgramHost programs{media_memory};
+  AdapterSet adapters;  // told to those who follow the cache, as long as there are models
   ModelSet models;
-  AdapterSet adapters;
   ModelFetches fetches;
   BatchRunner batches{*this};
+  std::unique_ptr<StepWatchdog> step_watchdog;  // null: --watchdog-timeout 0
   // Streams go through `light`, stored answers, whose end waits for the disk, through `storing`; whole replies and large
   // lists of log-probabilities through `heavy`, so that formatting and compressing them holds up nobody's tokens. The pools are last: their tasks use all of the above. `bulk` reads
   // one large body after another, `slow` does what may take seconds, and `pictures` makes pictures and films ready, so that
@@ -95,7 +102,5 @@ class Service {
   BackgroundPool pool, bulk, slow, pictures;
   MediaDownloads downloads;
 };
-
-double steady_seconds();
 
 }  // namespace espalier::server

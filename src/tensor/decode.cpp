@@ -175,13 +175,13 @@ void decode(const BlockScaled<kValues>& b, float* x) {
   for (int i = 0; i < kValues; ++i) x[i] = d * f8_e4m3_to_float(b.q[i]);
 }
 
-struct BlockNF4 : BlockScaled<32> {};
-struct BlockFP4 : BlockScaled<32> {};
+struct BlockNF4 : BlockScaled<64> {};
+struct BlockFP4 : BlockScaled<64> {};
 void decode(const BlockNF4& b, float* x) {
-  for (int i = 0; i < 32; ++i) x[i] = b.d.value() * kNf4Values[b.q[i] & 15];
+  for (int i = 0; i < 64; ++i) x[i] = b.d.value() * kNf4Values[b.q[i] & 15];
 }
 void decode(const BlockFP4& b, float* x) {
-  for (int i = 0; i < 32; ++i) x[i] = b.d.value() * kFp4Table[b.q[i] & 15];
+  for (int i = 0; i < 64; ++i) x[i] = b.d.value() * kFp4Table[b.q[i] & 15];
 }
 
 void decode(const BlockNvfp4Group& b, float* x) {

@@ -156,9 +156,10 @@ constexpr BlockShape block_shape(DType type) {
     case DType::g8_128:
       return {128, 134};
     case DType::f8_32:
+      return {32, 36};
     case DType::nf4:
     case DType::fp4:
-      return {32, 36};
+      return {64, 68};
     case DType::f8_128:
       return {128, 132};
     case DType::nvfp4_g:
@@ -176,9 +177,17 @@ constexpr bool is_made(DType type) {
   return type >= DType::g2_32;
 }
 
-// Codes that are floats or places in a table of floats: they multiply float activations only.
+// Panels of G2 .. G4 keep a scale so many times as an f16: f16 and bf16 scales of weights all fit, being far below 1.
+inline constexpr float kScaleRaise = 4096;
+
+// Codes that are floats of eight bits.
+constexpr bool is_float8(DType type) {
+  return type == DType::f8_32 || type == DType::f8_128;
+}
+
+// Codes that are floats or places in a table of floats: they multiply activations that are floats too.
 constexpr bool has_float_codes(DType type) {
-  return type == DType::f8_32 || type == DType::f8_128 || type == DType::nf4 || type == DType::fp4;
+  return is_float8(type) || type == DType::nf4 || type == DType::fp4;
 }
 
 std::string_view name(DType type);                     // "Q4_1", "BF16": as GGUF tools print them

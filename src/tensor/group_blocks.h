@@ -3,7 +3,8 @@
 // No file holds these: checkpoints scatter codes, scales and zeros over several tensors, often turned, and whoever reads
 // one (model/quant) makes such rows, a matrix at a time. A code has a byte here, whatever its width; panels have the
 // width (kernels/matmul/packed_matrix.h).
-//   G2 .. G8   x = d * (q - zero)              groups of a scale and a zero point: GPTQ, AWQ, compressed-tensors, int8
+//   G2 .. G8   x = d * (q - zero)              groups of a scale and a zero point: GPTQ, AWQ, compressed-tensors, int8;
+//                                              d of G2 .. G4: fits_raised()
 //   F8         x = d * e4m3(q)                 FP8 with a scale per tensor, channel or block
 //   NVFP4_G    x = global * e4m3(d) * e2m1(q)  16 values a scale, and one for the whole matrix
 //   NF4, FP4   x = d * table[q]                bitsandbytes
@@ -33,6 +34,11 @@ struct StoredF32 {
   }
 };
 
+// Whether panels of G2 .. G4 hold this scale exactly.
+constexpr bool fits_raised(float scale) {
+  return to_float(to_f16(scale * kScaleRaise)) == scale * kScaleRaise;
+}
+
 // Codes of any width up to eight bits. kValues: 32 or 128.
 template <int kValues>
 struct BlockGroup {
@@ -46,7 +52,7 @@ struct BlockGroup {
   }
 };
 
-// A scale and a byte a value: F8 (e4m3), NF4 and FP4 (a place in a table).
+// A scale and a byte a value: F8 (e4m3; kValues: 32 or 128), NF4 and FP4 (a place in a table; 64).
 template <int kValues>
 struct BlockScaled {
   StoredF32 d;

@@ -26,6 +26,8 @@ std::string to_string(const Shape& shape);  // "[320, 64]"
 // whole number of blocks, or a count does not fit.
 std::optional<std::uint64_t> stored_bytes(DType type, std::span<const std::int64_t> shape);
 
+struct Tensor;
+
 // Puts rows together that no file holds as they are (model/quant). Threads: any, at once.
 class RowMaker {
  public:
@@ -36,6 +38,11 @@ class RowMaker {
   virtual std::span<const std::int32_t> order() const { return {}; }
   // The shape is [.., inputs, outputs], but rows are those of [.., outputs, inputs].
   virtual bool turned() const { return false; }
+  // The matrix whose row i is value i of each of rows [first, first + inputs), with exactly these values; null: no type of
+  // blocks has them.
+  virtual std::shared_ptr<const Tensor> turned_part(std::int64_t /*first*/, std::int64_t /*inputs*/) const {
+    return nullptr;
+  }
   virtual std::uint64_t stored_bytes() const = 0;  // of what the rows are made of
 };
 

@@ -12,11 +12,12 @@ import resource
 import select
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
-from harness import BINARY, MODEL, SOURCE, expect_no_report, without_sanitizers  # noqa: E402,F401: behind the path; tests take them from here
+from harness import BINARY, MODEL, SOURCE, Server, expect_no_report, without_sanitizers  # noqa: E402,F401: behind the path; tests take them from here
 
 PATIENCE = 120  # seconds; sanitizers on a busy machine are slow
 
@@ -63,11 +64,12 @@ class Terminal:
     """The program on a terminal of its own: stdin, stdout and stderr."""
 
     def __init__(self, *arguments, env=None):
+        self.state = tempfile.TemporaryDirectory()  # its lines of history
         self.master, slave = pty.openpty()
         self.seen = ""
         self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                         preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
-                                        env=environment(**{"TERM": "xterm", **(env or {})}))
+                                        env=environment(**{"TERM": "xterm", "XDG_STATE_HOME": self.state.name, **(env or {})}))
         os.close(slave)
 
     def __enter__(self):
@@ -77,6 +79,7 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.state.cleanup()
         os.close(self.master)
 
     def read(self, seconds):

@@ -313,6 +313,51 @@ assert types['blk.0.attn_norm.weight'] == 'F32', types
             weighed = self.run_it(MODEL, self.folder / f"weighed-{kind}", "--type", kind, "--text", text, "--calibrate", text)
             self.assertLess(self.divergence(weighed), 1.1 * self.divergence(plain), kind)
 
+    def with_tokenizer(self, name):
+        """The golden of another family, with as many words as MODEL's tokenizer has."""
+        source, folder = MODELS / name, self.folder / name
+        folder.mkdir()
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(MODEL / file, folder / file)
+        config = json.loads((source / "config.json").read_text())
+        words, more = config["vocab_size"], json.loads((MODEL / "config.json").read_text())["vocab_size"]
+        tensors = tensors_of(source / "model.safetensors")
+        for key, (dtype, shape, data) in tensors.items():
+            if shape[0] == words:
+                tensors[key] = (dtype, [more, *shape[1:]], data + bytes(len(data) // words * (more - words)))
+        config["vocab_size"] = more
+        (folder / "config.json").write_text(json.dumps(config))
+        write_safetensors(folder / "model.safetensors", tensors)
+        return folder, tensors
+
+    def share_not_nearest(self, made, tensors, key):
+        """Of a matrix in four bits: codes that are not what the weight alone would be rounded to."""
+        def floats(entry):
+            dtype, _, data = entry
+            self.assertEqual(dtype, "BF16")
+            return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
+
+        stem = key.removesuffix("weight")
+        weights, scales = floats(tensors[key]), floats(made[stem + "weight_scale"])
+        words = struct.unpack(f"<{len(made[stem + 'weight_packed'][2]) // 4}I", made[stem + "weight_packed"][2])
+        group, other = len(weights) // len(scales), 0
+        for i, weight in enumerate(weights):
+            code, scale = (words[i // 8] >> (4 * (i % 8)) & 15) - 8, scales[i // group]
+            other += scale != 0 and abs(code - max(-8, min(7, weight / scale))) > 0.51
+        return other / len(weights)
+
+    def test_errors_are_made_up_for_whatever_a_family_calls_its_layers(self):
+        for name, layer in (("codegen", "transformer.h."), ("mpt", "transformer.blocks."), ("falcon-40b", "transformer.h.")):
+            source, tensors = self.with_tokenizer(name)
+            made = self.folder / f"{name}-w4"
+            self.run_it(source, made, "--type", "w4a16", "--no-report", "--group-size", "32", "--calibrate", self.text)
+            made = tensors_of(made / "model.safetensors")
+            keys = [key for key in tensors if key.removesuffix("weight") + "weight_packed" in made]
+            self.assertGreaterEqual(len(keys), 6, name)
+            for key in keys:
+                self.assertIn(layer, key)
+                self.assertGreater(self.share_not_nearest(made, tensors, key), 0.01, key)
+
     def test_gguf_package_decodes_what_was_written_bit_for_bit(self):
         python = reference_python("gguf")
         if python is None:

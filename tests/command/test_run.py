@@ -1,13 +1,18 @@
 """`espalier run`: one prompt on pipes, a chat on a terminal of its own."""
 import contextlib
+import json
 import os
+import pathlib
 import re
+import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-from program import MODEL, Terminal, espalier, start
+from program import MODEL, Server, Terminal, espalier, start
 
 ANSWER = ("run", MODEL, "hello", "--seed", "1", "-n", "40")
 
@@ -95,10 +100,6 @@ def chat(*flags, env=None):
 def templated():
     """The golden model, with a chat template beside it."""
     import atexit
-    import json
-    import pathlib
-    import shutil
-    import tempfile
     folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-chat-"))
     atexit.register(shutil.rmtree, folder, True)
     for file in MODEL.iterdir():
@@ -231,6 +232,109 @@ class InATerminal(unittest.TestCase):
             terminal.expect("forget the conversation")
             terminal.type("/exit\n")
             self.assertEqual(terminal.end()[1], 0)
+
+
+SEES = MODEL.parent / "mm-gemma3"
+PICTURE = MODEL.parents[2] / "pictures" / "rgb.png"
+
+
+class WithPictures(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-chat-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def test_a_picture_on_the_command_line_is_a_part_of_the_prompt(self):
+        def prompt_tokens(*flags):
+            ended = espalier("run", SEES, "what is it?", "--temperature", "0", "-n", "4", "--stats", *flags)
+            self.assertEqual(ended.code, 0, ended)
+            return int(re.search(r"\[(\d+) prompt tokens", ended.err)[1])
+        words = prompt_tokens()
+        one = prompt_tokens("--image", PICTURE)
+        self.assertGreater(one, words + 4)
+        self.assertEqual(prompt_tokens("--image", PICTURE, "--image", PICTURE), 2 * one - words)
+
+    def test_what_is_no_picture_or_finds_no_eyes_is_refused(self):
+        for model, file, sentence in ((SEES, "/nonexistent.png", "is no file that can be read"), (SEES, SEES / "config.json", "picture"),
+                                      (MODEL, PICTURE, "this model reads no pictures")):
+            ended = espalier("run", model, "hello", "-n", "1", "--image", file)
+            self.assertEqual((ended.code, ended.out), (2 if model == SEES else ended.code, ""), ended)
+            self.assertNotEqual(ended.code, 0)
+            self.assertIn(sentence, ended.err)
+
+    def test_a_chat_shows_counts_and_saves_what_a_server_answers_alike(self):
+        saved = self.folder / "chat.json"
+        with Terminal("run", SEES, "--temperature", "0", "-n", "6", "--stats") as terminal:
+            def say(line, answer):
+                terminal.expect("> ")
+                terminal.type(line + "\n")
+                return terminal.expect(answer)
+            say("/image /nonexistent.png", "is no file that can be read")
+            say(f"/image '{PICTURE}'", "shown with the next question")
+            shown = int(re.search(r"\[(\d+) prompt tokens", say("what is it?", r"tok/s\]"))[1])
+            self.assertGreaterEqual(int(re.search(r"\[(\d+) of \d+ tokens\]", say("/tokens", r"tokens\]"))[1]), shown)
+            say(f"/save {saved}", "saved: ")
+            say("/save /nonexistent/chat.json", "could not be written")
+            say("/exit", "$")
+            self.assertEqual(terminal.end()[1], 0)
+        messages = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["role"] for m in messages], ["user", "assistant"])
+        with Server(model=SEES) as server:
+            answer = server.post("/v1/chat/completions", {"messages": messages[:1], "temperature": 0, "max_tokens": 6}).json()
+        self.assertEqual(answer["choices"][0]["message"]["content"], messages[1]["content"])
+        self.assertEqual(answer["usage"]["prompt_tokens"], shown)
+
+
+class WithoutAModel(unittest.TestCase):
+    def test_a_script_is_told_what_would_fit(self):
+        ended = espalier("run")
+        self.assertEqual((ended.code, ended.out), (2, ""), ended)
+        self.assertRegex(ended.err, r"name a model: espalier run \S+\n")
+        self.assertRegex(ended.err, r"smollm2-135m +[\d.]+ MiB +\d+ s  to see that it works")
+
+    def test_little_memory_makes_the_proposal_small(self):
+        ended = espalier("run", limits={resource.RLIMIT_AS: 1 << 30})
+        self.assertIn("name a model: espalier run smollm2-135m\n", ended.err)
+        self.assertIn("more than the free memory", ended.err)
+
+    def test_a_terminal_is_asked_and_what_is_here_is_listed(self):
+        with tempfile.TemporaryDirectory() as cache, Terminal("run", env={"ESPALIER_CACHE": cache}) as terminal:
+            terminal.expect("Which one. Enter takes ")
+            terminal.expect("> ")
+            terminal.type(f" {TEMPLATED} \n")
+            terminal.expect("Ctrl-D ends")
+            terminal.expect("> ")
+            terminal.type("/exit\n")
+            self.assertEqual(terminal.end()[1], 0)
+
+
+class History(unittest.TestCase):
+    def test_lines_outlive_the_program_and_only_their_owner_reads_them(self):
+        with tempfile.TemporaryDirectory() as state:
+            for line in ("/hlep", "\x1b[A\n"):
+                with chat(env={"XDG_STATE_HOME": state}) as terminal:
+                    terminal.expect("> ")
+                    terminal.type(line + "\n")
+                    terminal.expect("There is no command /hlep;")
+                    terminal.expect("> ")
+                    terminal.type("\x04")
+                    self.assertEqual(terminal.end()[1], 0)
+            kept = pathlib.Path(state, "espalier", "history")
+            self.assertIn("hlep", kept.read_text())
+            self.assertEqual(kept.stat().st_mode & 0o077, 0)
+
+    def test_a_block_between_three_quotes_is_one_message(self):
+        with chat("-n", "2", "--stats") as terminal:
+            def tokens_of(*lines):
+                terminal.expect("> ")
+                terminal.type("/clear\n")
+                terminal.expect("> ")
+                for line in lines:
+                    terminal.type(line + "\n")
+                    if line != lines[-1]:
+                        terminal.expect(r"\. ")
+                return int(re.search(r"\[(\d+) prompt tokens", terminal.expect(r"tok/s\]"))[1])
+            joined = tokens_of("hello\\", "/help me\\", "now")
+            self.assertEqual(tokens_of('"""hello', "/help me", 'now"""'), joined)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ def value(ended, key):
     return found and found.groups()
 
 
+def variable(flag):
+    return "ESPALIER_" + flag.upper().replace("-", "_")
+
+
 class Precedence(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -73,6 +77,32 @@ class Precedence(unittest.TestCase):
     def test_truth_values_of_the_environment(self):
         for word, wanted in (("1", "true"), ("on", "true"), ("false", "false"), ("0", "false")):
             self.assertEqual(value(config(env={"ESPALIER_STRICT": word}), "strict"), (wanted, "ESPALIER_STRICT"))
+
+
+class EveryFlag(unittest.TestCase):
+    """No flag stands alone: each has a variable of the environment and a key of the file, and is shown with where it comes from."""
+
+    @classmethod
+    def setUpClass(cls):
+        printed = config().out
+        cls.flags = re.findall(r"^(?:# )?([a-z][a-z0-9-]*): ", printed, re.M)
+        cls.defaults = {flag: json.loads(said) for flag, said in re.findall(r"^([a-z0-9-]+): (.*)  # default$", printed, re.M)}
+
+    def test_each_has_a_variable(self):
+        self.assertGreater(len(self.flags), 100)
+        for flag in set(self.flags) - set(self.defaults):  # without a default: some value is taken, or refused by the variable's name
+            ended = espalier("serve", "--print-config", env={variable(flag): "1"})
+            self.assertRegex(ended.out if ended.code == 0 else ended.err, f"# {variable(flag)}$|{variable(flag)}|--{flag}", flag)
+        said = {variable(flag): str(value).lower() if isinstance(value, bool) else str(value) for flag, value in self.defaults.items()}
+        ended = config(env=said)
+        self.assertEqual({flag: value(ended, flag)[1] for flag in self.defaults}, {flag: variable(flag) for flag in self.defaults})
+
+    def test_each_is_a_key_of_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "serve.yaml"
+            file.write_text("".join(f"{flag}: {json.dumps(said)}\n" for flag, said in self.defaults.items()))
+            ended = config("--config", file)
+        self.assertEqual({flag: value(ended, flag)[1] for flag in self.defaults}, dict.fromkeys(self.defaults, "file"))
 
 
 class UnknownVariables(unittest.TestCase):

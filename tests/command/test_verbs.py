@@ -31,10 +31,12 @@ class Words(unittest.TestCase):
         self.assertIn("--shutdown-timeout SECONDS (default 30)", text)
         self.assertLessEqual(max(map(len, text.splitlines())), 120)
 
-    def test_without_words_the_help_goes_to_stderr(self):
+    def test_without_words_it_says_what_to_type(self):
         ended = espalier()
         self.assertEqual((ended.code, ended.out), (2, ""))
-        self.assertIn("serve", ended.err)
+        for words in ("espalier run ", "espalier serve MODEL ", "espalier help "):
+            self.assertIn(words, ended.err)
+        self.assertLess(len(ended.err.splitlines()), 10)
 
     def test_the_version_is_one_line(self):
         for word in ("--version", "-V", "version"):

@@ -1,4 +1,5 @@
 """Cache events over ZeroMQ, read as routers read them: with msgspec, by the types that vLLM and SGLang publish."""
+import pathlib
 import socket
 import tempfile
 import time
@@ -12,6 +13,7 @@ except ImportError:
     msgspec = None
 
 from harness import Server
+from test_lora import some_adapter
 
 BLOCK = 16
 
@@ -58,7 +60,7 @@ class Subscriber:
         self.socket = zmq.Context.instance().socket(zmq.SUB)
         self.socket.connect(f"tcp://127.0.0.1:{port}")
         self.socket.setsockopt_string(zmq.SUBSCRIBE, topic)
-        self.topic, self.numbers, self.held, self.tokens = topic, [], {}, {}
+        self.topic, self.numbers, self.held, self.tokens, self.adapters = topic, [], {}, {}, []
         self.decoder = msgspec.msgpack.Decoder(type=KVEventBatch)
 
     def read(self, seconds=2.0):
@@ -79,6 +81,7 @@ class Subscriber:
             if isinstance(event, BlockRemoved):
                 held -= set(event.block_hashes)
                 continue
+            self.adapters.append(event.lora_name)
             assert event.block_size == BLOCK and len(event.token_ids) == BLOCK * len(event.block_hashes)
             held |= set(event.block_hashes)
             for i, block in enumerate(event.block_hashes):
@@ -142,6 +145,23 @@ class CacheEvents(unittest.TestCase):
             self.assertEqual(replayed, numbers)
             dealer.close(0)
             subscriber.close()
+
+    def test_an_adapters_blocks_bear_its_name(self):
+        port, tokens = free_port(), [(5 * i) % 90 + 10 for i in range(40)]
+        with tempfile.TemporaryDirectory() as folder:
+            adapter = some_adapter(pathlib.Path(folder) / "mine", 1)
+            with Server("--kv-events-config", config(port, topic=""), f"--lora-paths=mine={adapter}") as server:
+                subscriber = Subscriber(port)
+                time.sleep(0.5)
+                self.ask(server, tokens, lora_path="mine", cache_salt="salted")
+                subscriber.read()
+                self.assertEqual(set(subscriber.adapters), {"mine"})
+                held = len(subscriber.held["CPU"])
+                self.ask(server, tokens, cache_salt="salted")
+                subscriber.read()
+                self.assertEqual(set(subscriber.adapters), {"mine", None})
+                self.assertEqual(len(subscriber.held["CPU"]), 2 * held)
+                subscriber.close()
 
     def test_what_memory_lets_go_of_is_told_with_where_it_went(self):
         port = free_port()

@@ -107,6 +107,22 @@ def ct_int8(size=-1, sym=True, dtype=torch.bfloat16, tensor=False, static=False)
     return pack
 
 
+def library(form, bits, size, sym=True, activations=None):
+    """Codes and zeros laid out by the library compressed-tensors itself (0.20: three bits are a stream)."""
+    def pack(w, r):
+        from compressed_tensors.compressors import BaseCompressor
+        from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+        scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(num_bits=bits, type="int", symmetric=sym, strategy="group", group_size=size),
+                                    input_activations=activations and QuantizationArgs(num_bits=8, type="int", symmetric=True, strategy="token", dynamic=True))
+        gi, ng = groups(w.shape[1], size, False, r)
+        q, z, s, deq = grid(w, gi, ng, bits, sym, dtype=torch.bfloat16)
+        compressor = BaseCompressor.get_value_from_registry(form)
+        t = compressor.compress({"weight": w, "weight_scale": s, "weight_zero_point": (z - 2 ** (bits - 1)).to(torch.int8)}, scheme)
+        assert (compressor.decompress(t, scheme)["weight"].float() - deq).abs().max() <= 2 ** -8 * deq.abs().max(), form
+        return t, deq
+    return pack
+
+
 def fp8(strategy, dtype=torch.bfloat16, name="weight_scale", static=False):
     def pack(w, r):
         a = w.abs().amax(1, keepdim=True) if strategy == "channel" else w.abs().amax().reshape(())
@@ -296,6 +312,10 @@ SPECS = [
          formats=[("0.self_attn.q_proj", ct_int8(sym=False)), ("q_proj", ct_int8(32, dtype=torch.float32)), ("0.self_attn.k_proj", nvfp4()), ("k_proj", ct_pack(8, 32)), ("v_proj", mxfp4),
                   ("0.self_attn.o_proj", ct_pack(4, -1)), ("o_proj", ct_int8(tensor=True, static=True)), ("0.mlp.gate_proj", fp8("channel")), ("gate_proj", ct_pack(4, 32, act=True, sym=False)), ("0.mlp.up_proj", ct_pack(2, 32, sym=False)),
                   ("up_proj", fp8("tensor", torch.float32, static=True)), ("0.mlp.down_proj", mxfp8)]),
+    dict(LLAMA, name="ct-library", seed=311, kwargs=dict(SMALL, num_hidden_layers=1), quantization_config=ct_config("mixed-precision", ct_group(3), ct_group(4), ct_group(2), ct_group(8)),
+         formats=[("q_proj", library("pack-quantized", 3, 32)), ("k_proj", library("pack-quantized", 3, 32, sym=False)), ("v_proj", library("int-quantized", 4, 32, activations=True)),
+                  ("o_proj", library("int-quantized", 4, 64, sym=False, activations=True)), ("gate_proj", library("pack-quantized", 8, 32)), ("up_proj", library("pack-quantized", 2, 32, sym=False)),
+                  ("down_proj", library("pack-quantized", 4, 128, sym=False))]),
     dict(QWEN3, name="modelopt-nvfp4", seed=307, kwargs=dict(SMALL, head_dim=16), quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]},
          formats=[("k_proj", fp8("tensor", torch.float32)), ("", nvfp4(True))]),
     dict(LLAMA, name="bnb", seed=308, kwargs=SMALL, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},

@@ -2,25 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <numeric>
 
 #include "command/command.h"
+#include "quantize/difference.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace espalier::command {
 namespace {
 
 using Distributions = std::vector<std::vector<float>>;  // [position][vocabulary], natural logarithms
-
-struct Difference {
-  std::vector<double> divergence;  // of every position
-  std::size_t same_best = 0;
-  double exact_loss = 0, measured_loss = 0;  // summed -log p of the tokens that the text has
-};
 
 Result<std::vector<std::vector<TokenId>>> pieces_of(const Engine& engine, const AccuracyArguments& a) {
   if (!engine.tokenizer()) return bad_request("the model has no tokenizer, so it cannot read a text", "model");
@@ -64,28 +57,7 @@ Result<Distributions> distributions(Engine& engine, const std::vector<TokenId>& 
   }
 }
 
-void compare(const std::vector<TokenId>& piece, const Distributions& exact, const Distributions& measured,
-             Difference& d) {
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    double divergence = 0;
-    for (std::size_t t = 0; t < exact[i].size(); ++t) {
-      const double p = static_cast<double>(exact[i][t]);
-      if (p > -80) divergence += std::exp(p) * (p - static_cast<double>(measured[i][t]));
-    }
-    d.divergence.push_back(divergence);
-    d.same_best += std::ranges::max_element(exact[i]) - exact[i].begin() ==
-                   std::ranges::max_element(measured[i]) - measured[i].begin();
-    const auto next = static_cast<std::size_t>(piece[i + 1]);
-    d.exact_loss -= static_cast<double>(exact[i][next]);
-    d.measured_loss -= static_cast<double>(measured[i][next]);
-  }
-}
-
-void print(Difference d, const Engine& engine, bool json) {
-  const double count = static_cast<double>(d.divergence.size());
-  const double mean = std::accumulate(d.divergence.begin(), d.divergence.end(), 0.0) / count;
-  std::ranges::sort(d.divergence);
-  const double p99 = d.divergence[static_cast<std::size_t>(0.99 * (count - 1))];
+void print(const quantizer::Difference& d, const Engine& engine, bool json) {
   fmt::print(
       fmt::runtime(json ? "{{\"activations\":\"{}\",\"kv_type\":\"{}\",\"positions\":{},\"kl_mean\":{:.6f},"
                           "\"kl_p99\":{:.6f},\"kl_max\":{:.6f},\"same_best\":{:.4f},\"perplexity_exact\":{:.4f},"
@@ -93,8 +65,8 @@ void print(Difference d, const Engine& engine, bool json) {
                         : "activations {}, keys and values {}, {} positions: KL divergence from exact {:.5f} nats "
                           "on average, {:.5f} at the 99th percentile, {:.5f} at most; same best token at {:.4f} "
                           "of them; perplexity {:.4f} exact, {:.4f} measured\n"),
-      engine.model().activations, engine.model().kv_type, d.divergence.size(), mean, p99, d.divergence.back(),
-      static_cast<double>(d.same_best) / count, std::exp(d.exact_loss / count), std::exp(d.measured_loss / count));
+      engine.model().activations, engine.model().kv_type, d.positions, d.divergence, d.divergence_99, d.divergence_most,
+      d.same_best, d.first_perplexity, d.second_perplexity);
 }
 
 }  // namespace
@@ -109,15 +81,16 @@ int bench_accuracy(const EngineOptions& options, const AccuracyArguments& a) {
   if (!measured.ok()) return fail(measured.error());
   auto pieces = pieces_of(**exact, a);
   if (!pieces.ok()) return fail(pieces.error());
-  Difference difference;
+  std::vector<quantizer::PositionDifference> positions;
   for (const std::vector<TokenId>& piece : *pieces) {
     auto want = distributions(**exact, piece);
     if (!want.ok()) return fail(want.error());
     auto got = distributions(**measured, piece);
     if (!got.ok()) return fail(got.error());
-    compare(piece, *want, *got, difference);
+    for (std::size_t i = 0; i < want->size(); ++i)
+      positions.push_back(quantizer::difference_at((*want)[i], (*got)[i], piece[i + 1]));
   }
-  print(std::move(difference), **measured, a.json);
+  print(quantizer::summed(positions), **measured, a.json);
   return 0;
 }
 

@@ -39,9 +39,10 @@ bool Interrupts::take() {
   return interrupted.exchange(false);
 }
 
-Result<Answer> answer(Engine& engine, std::vector<TokenId> prompt, const AnswerOptions& options) {
+Result<Answer> answer(Engine& engine, server::ChatTokens prompt, const AnswerOptions& options) {
   RequestFields fields;
-  fields.prompt = std::move(prompt);
+  fields.prompt = std::move(prompt.ids);
+  fields.pictures = std::move(prompt.pictures);
   fields.sampling = options.sampling;
   ESP_TRY(Request request, Request::make(std::move(fields), engine.model().limits));
   const SamplingParams params = request.sampling();

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "espalier/engine.h"
+#include "server/prompt/chat_prompt.h"
 
 namespace espalier::command {
 
@@ -33,6 +33,6 @@ class Interrupts {
   static bool take();  // whether one came since the last call
 };
 
-Result<Answer> answer(Engine& engine, std::vector<TokenId> prompt, const AnswerOptions& options);
+Result<Answer> answer(Engine& engine, server::ChatTokens prompt, const AnswerOptions& options);
 
 }  // namespace espalier::command

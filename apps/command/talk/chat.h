@@ -7,9 +7,10 @@
 #include <string>
 
 #include "command/talk/answer.h"
+#include "command/talk/prompter.h"
 
 namespace espalier::command {
 
-Result<> chat(Engine& engine, const std::string& system, const AnswerOptions& options);
+Result<> chat(Prompter& prompter, const std::string& system, const AnswerOptions& options);
 
 }  // namespace espalier::command

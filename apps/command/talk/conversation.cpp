@@ -4,24 +4,33 @@
 
 #include <algorithm>
 
-#include "text/chat/chat_template.h"
-#include "text/tokenizer/tokenizer.h"
-
 namespace espalier::command {
 
-Conversation::Conversation(const Engine& engine, std::string system, int answer_room)
-    : engine_(engine), system_(std::move(system)) {
-  const ModelLimits& limits = engine.model().limits;
+namespace {
+
+Json message_of(std::string question, std::span<const Json> pictures) {
+  if (pictures.empty()) return {{"role", "user"}, {"content", std::move(question)}};
+  Json parts = Json::array();
+  for (const Json& picture : pictures) parts.push_back(picture);
+  parts.push_back({{"type", "text"}, {"text", std::move(question)}});
+  return {{"role", "user"}, {"content", std::move(parts)}};
+}
+
+}  // namespace
+
+Conversation::Conversation(Prompter& prompter, std::string system, int answer_room)
+    : prompter_(prompter), system_(std::move(system)) {
+  const ModelLimits& limits = prompter.engine().model().limits;
   limit_ = std::min(limits.context_length, limits.pool_tokens);
   answer_room_ = std::min(answer_room, limit_ / 4);
 }
 
-Result<Conversation::Prompt> Conversation::ask(std::string question) {
+Result<Conversation::Prompt> Conversation::ask(std::string question, std::span<const Json> pictures) {
   Json turns = turns_;
-  turns.push_back({{"role", "user"}, {"content", std::move(question)}});
+  turns.push_back(message_of(std::move(question), pictures));
   for (Prompt prompt;; ++prompt.dropped) {
-    ESP_TRY(prompt.tokens, encode(turns));
-    const int size = static_cast<int>(prompt.tokens.size());
+    ESP_TRY(prompt.tokens, prompter_.encode(with_system(turns)));
+    const int size = static_cast<int>(prompt.tokens.ids.size());
     const bool alone = turns.size() == 1;
     if (size + answer_room_ < limit_ || (alone && size < limit_)) {
       turns_ = std::move(turns);
@@ -51,15 +60,18 @@ void Conversation::clear() {
   turns_.clear();
 }
 
-Result<std::vector<TokenId>> Conversation::encode(const Json& turns) const {
+Json Conversation::with_system(const Json& turns) const {
   Json messages = Json::array();
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
   for (const Json& turn : turns) messages.push_back(turn);
-  ChatInput input;
-  input.messages = &messages;
-  input.add_generation_prompt = true;
-  ESP_TRY(const std::string text, engine_.chat_template()->render(input));
-  return engine_.tokenizer()->encode(text, {.add_special = false, .parse_special = true});
+  return messages;
+}
+
+Result<int> Conversation::tokens() const {
+  const Json all = messages();
+  if (all.empty()) return 0;
+  ESP_TRY(const server::ChatTokens tokens, prompter_.encode(all));
+  return static_cast<int>(tokens.ids.size());
 }
 
 }  // namespace espalier::command

@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -9,10 +10,30 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 namespace espalier::command {
 namespace {
+
+constexpr std::string_view kBlock = "\"\"\"";
+
+// Where lines of former chats are kept: $XDG_STATE_HOME/espalier/history, or below ~/.local/state. Empty: nowhere.
+std::string history_file() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (state != nullptr && *state == '/') {
+    folder = state;
+  } else if (home != nullptr && *home == '/') {
+    folder = std::filesystem::path(home) / ".local" / "state";
+  } else {
+    return {};
+  }
+  std::error_code failed;
+  std::filesystem::create_directories(folder / "espalier", failed);
+  return failed ? std::string() : (folder / "espalier" / "history").string();
+}
 
 class PlainReader final : public LineReader {
  protected:
@@ -57,6 +78,7 @@ class EditingReader final : public LineReader {
     HistEvent event;
     history(history_.get(), &event, H_SETSIZE, 1000);
     history(history_.get(), &event, H_SETUNIQUE, 1);
+    if (!file_.empty()) history(history_.get(), &event, H_LOAD, file_.c_str());
     EditLine* edit = edit_.get();
     el_set(edit, EL_CLIENTDATA, this);
     el_set(edit, EL_PROMPT, &prompt_of);
@@ -82,14 +104,23 @@ class EditingReader final : public LineReader {
       std::fputs(interrupted_ ? "^C\n" : "\n", stderr);
       return interrupted_ ? Outcome::interrupted : Outcome::closed;
     }
-    HistEvent event;
     line.assign(typed, static_cast<std::size_t>(count));
-    if (line.find_first_not_of(" \t\n") != std::string::npos) history(history_.get(), &event, H_ENTER, typed);
+    if (line.find_first_not_of(" \t\n") != std::string::npos) keep(typed);
     if (line.ends_with('\n')) line.pop_back();
     return Outcome::line;
   }
 
  private:
+  // In the file, too, which only its owner may read: a chat that is killed loses nothing.
+  void keep(const char* typed) {
+    HistEvent event;
+    history(history_.get(), &event, H_ENTER, typed);
+    if (file_.empty()) return;
+    const mode_t before = umask(S_IRWXG | S_IRWXO);
+    history(history_.get(), &event, H_SAVE, file_.c_str());
+    umask(before);
+  }
+
   static EditingReader& self(EditLine* edit) {
     void* data = nullptr;
     el_get(edit, EL_CLIENTDATA, &data);
@@ -107,6 +138,7 @@ class EditingReader final : public LineReader {
   };
   std::unique_ptr<EditLine, End> edit_;
   std::unique_ptr<History, End> history_;
+  const std::string file_ = history_file();
   const char* prompt_ = "";
   bool interrupted_ = false, usable_ = false;
 };
@@ -129,11 +161,24 @@ std::unique_ptr<LineReader> LineReader::open() {
 
 LineReader::Outcome LineReader::read(std::string& line) {
   Outcome outcome = read_one("> ", line);
+  if (outcome == Outcome::line && line.starts_with(kBlock)) return read_block(line);
   for (std::string more; outcome == Outcome::line && line.ends_with('\\');) {
     line.back() = '\n';
     outcome = read_one(". ", more);
     line += more;
   }
+  return outcome;
+}
+
+LineReader::Outcome LineReader::read_block(std::string& text) {
+  text.erase(0, kBlock.size());
+  Outcome outcome = Outcome::line;
+  for (std::string more; outcome == Outcome::line && !text.ends_with(kBlock);) {
+    outcome = read_one(". ", more);
+    if (!text.empty()) text += '\n';
+    text += more;
+  }
+  if (text.ends_with(kBlock)) text.resize(text.size() - kBlock.size());
   return outcome;
 }
 

@@ -11,8 +11,8 @@
 #include "command/engine_flags.h"
 #include "command/output.h"
 #include "command/talk/chat.h"
-#include "text/chat/chat_template.h"
-#include "text/tokenizer/tokenizer.h"
+#include "command/talk/conversation.h"
+#include "command/talk/proposal.h"
 
 namespace espalier::command {
 namespace {
@@ -22,6 +22,7 @@ constexpr int kInterrupted = 130;  // as a shell reports a program that SIGINT e
 struct Arguments {
   std::string model, system;
   std::vector<std::string> words;  // of the prompt; "-" is all of stdin
+  std::vector<std::string> images;
   bool raw = false, stats = false;
   double temperature = -1, top_p = -1;
   int max_tokens = -1;
@@ -69,31 +70,36 @@ Result<std::string> prompt_of(const Arguments& a) {
   return prompt;
 }
 
-Result<std::vector<TokenId>> encode(const Engine& engine, const Arguments& a, const std::string& prompt) {
-  if (a.raw || !engine.chat_template()) {
+Result<server::ChatTokens> encode(Prompter& prompter, const Arguments& a, const std::string& prompt) {
+  std::vector<Json> pictures;
+  for (const std::string& file : a.images) {
+    ESP_TRY(Json picture, prompter.picture(file));
+    pictures.push_back(std::move(picture));
+  }
+  if (a.raw || !prompter.has_template()) {
     if (!a.system.empty())
       return bad_request("--system needs a chat template: this model has none, or --raw leaves it out", "system");
-    return engine.tokenizer()->encode(prompt);
+    return prompter.encode_plain(prompt, pictures);
   }
-  Json messages = Json::array();
-  if (!a.system.empty()) messages.push_back({{"role", "system"}, {"content", a.system}});
-  messages.push_back({{"role", "user"}, {"content", prompt}});
-  ChatInput input;
-  input.messages = &messages;
-  input.add_generation_prompt = true;
-  ESP_TRY(const std::string text, engine.chat_template()->render(input));
-  return engine.tokenizer()->encode(text, {.add_special = false, .parse_special = true});
+  Conversation conversation(prompter, a.system, 0);
+  ESP_TRY(Conversation::Prompt asked, conversation.ask(prompt, pictures));
+  return std::move(asked.tokens);
 }
 
-Result<int> one_prompt(Engine& engine, const Arguments& a, const AnswerOptions& options) {
+Result<int> one_prompt(Prompter& prompter, const Arguments& a, const AnswerOptions& options) {
   ESP_TRY(const std::string prompt, prompt_of(a));
-  ESP_TRY(std::vector<TokenId> tokens, encode(engine, a, prompt));
+  ESP_TRY(server::ChatTokens tokens, encode(prompter, a, prompt));
   const Interrupts interrupts;
-  ESP_TRY(const Answer said, answer(engine, std::move(tokens), options));
+  ESP_TRY(const Answer said, answer(prompter.engine(), std::move(tokens), options));
   return said.interrupted ? kInterrupted : 0;
 }
 
 int run(Arguments& a) {
+  if (a.model.empty()) {
+    auto chosen = ask_for_model();
+    if (!chosen.ok()) return fail(chosen.error());
+    a.model = std::move(chosen).value();
+  }
   if (auto fine = a.engine.check(); !fine.ok()) return fail(fine.error());
   if (auto found = find_models(a.model, a.engine); !found.ok()) return fail(found.error());
   auto engine = Engine::open(a.engine);
@@ -101,11 +107,13 @@ int run(Arguments& a) {
   if (!(*engine)->tokenizer())
     return fail(bad_request("this model has no tokenizer; `espalier serve` can serve it token ids"));
   const AnswerOptions options{sampling(a, (*engine)->model()), a.stats};
+  auto prompter = Prompter::make(std::move(engine).value());
+  if (!prompter.ok()) return fail(prompter.error());
   if (a.words.empty() && isatty(STDIN_FILENO) != 0) {
-    const auto done = chat(**engine, a.system, options);
+    const auto done = chat(**prompter, a.system, options);
     return done.ok() ? 0 : fail(done.error());
   }
-  const auto code = one_prompt(**engine, a, options);
+  const auto code = one_prompt(**prompter, a, options);
   return code.ok() ? *code : fail(code.error());
 }
 
@@ -114,12 +122,18 @@ int run(Arguments& a) {
 Run add_run(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("run", "answer one prompt, or chat in the terminal");
-  verb->add_option("model", a->model, "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository")
-      ->required();
+  verb->add_option(
+      "model", a->model,
+      "smollm2-135m, a GGUF file, a folder with config.json, or a hub repository. Without it, those that fit "
+      "this machine are listed, and a terminal asks for one");
   verb->add_option("prompt", a->words,
                    "what to answer; - is all of stdin. Without it, all of a piped stdin is the prompt, and in a "
                    "terminal a chat begins");
   verb->add_option("--system", a->system, "system message");
+  verb->add_option("--image", a->images,
+                   "a picture that the prompt is about: JPEG, PNG, WebP, GIF or BMP; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   verb->add_flag("--raw", a->raw, "no chat template: continue the prompt as it stands");
   verb->add_flag("--stats", a->stats, "print tokens and speed after each answer, on stderr");
   verb->add_option("--temperature,--temp", a->temperature, "0 to 2, 0 = greedy; default: the model's, else 0.7")

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "base/json/checkpoint_json.h"
 #include "base/json/json_fields.h"
 #include "quantize/folder/gguf_hyperparameters.h"
+#include "tensor/file/open_file.h"
 #include "text/vocabulary/gguf_vocabulary.h"
 #include "text/vocabulary/sentencepiece_file.h"
 
@@ -33,10 +32,10 @@ constexpr std::string_view kCuts[] = {
     "qwen35",    "bloom",   "jais-2", "bailingmoe", "seed-coder", "superbpe",    "exaone-moe",   "viking",
     "minicpm5",  "kimi-k2", "afmoe",  "youtu",      "tiny_aya"};
 
-Result<std::string> read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error{Error::Kind::not_found, path.filename().string() + " cannot be read", "src", {}};
-  return std::string(std::istreambuf_iterator<char>(in), {});
+Result<std::string> read_file(const fs::path& folder, std::string_view name) {
+  constexpr std::uint64_t kMost = 256 << 20;
+  ESP_TRY(const OpenFile file, open_beneath(folder, name));
+  return read_text(file, kMost);
 }
 
 // A vocabulary in the making; strings are its own.
@@ -115,8 +114,8 @@ void merges_to_scores(Made& made) {
   made.merges.clear();
 }
 
-Result<Made> from_json(const fs::path& path) {
-  ESP_TRY(const std::string text, read_file(path));
+Result<Made> from_json(const fs::path& folder) {
+  ESP_TRY(const std::string text, read_file(folder, "tokenizer.json"));
   ESP_TRY(const Json json, parse_checkpoint_json(text));
   const Json* model = find_field(json, "model");
   if (model == nullptr || !model->is_object()) return only_tensors("tokenizer.json has no model");
@@ -133,7 +132,7 @@ Result<Made> from_json(const fs::path& path) {
 }
 
 Result<Made> from_sentencepiece(const fs::path& folder) {
-  ESP_TRY(const std::string bytes, read_file(folder / "tokenizer.model"));
+  ESP_TRY(const std::string bytes, read_file(folder, "tokenizer.model"));
   ESP_TRY(const SentencePieceFile file, read_sentencepiece(bytes));
   if (file.kind != SentencePieceFile::Kind::bpe)
     return only_tensors("SentencePiece models other than of pairs have no keys here");
@@ -145,7 +144,7 @@ Result<Made> from_sentencepiece(const fs::path& folder) {
   made.add_space_prefix = file.add_dummy_prefix;
   std::error_code ignored;
   if (fs::exists(folder / "tokenizer.json", ignored)) {
-    ESP_TRY(const std::string text, read_file(folder / "tokenizer.json"));
+    ESP_TRY(const std::string text, read_file(folder, "tokenizer.json"));
     ESP_TRY(const Json json, parse_checkpoint_json(text));
     add_listed(json, made);
   }
@@ -231,7 +230,7 @@ Result<> put_vocabulary(const VocabularyWish& wish, GgufKeys& keys) {
     }
   }
   if (fs::exists(wish.folder / "tokenizer.json", ignored)) {
-    ESP_TRY(Made made, from_json(wish.folder / "tokenizer.json"));
+    ESP_TRY(Made made, from_json(wish.folder));
     ESP_TRY(const bool works, tried(std::move(made)));
     if (works) return success();
   }

@@ -63,6 +63,7 @@ void CacheEvents::add(CacheEvent::Kind kind, CacheTier tier, std::string_view sc
     if (first > 0) event.parent = numbers[static_cast<std::size_t>(first) - 1];
     const auto own = tokens.subspan(static_cast<std::size_t>(first) * kBlockTokens, event.blocks.size() * kBlockTokens);
     event.tokens.assign(own.begin(), own.end());
+    event.scope = scope;
   }
   events_.push_back(std::move(event));
 }

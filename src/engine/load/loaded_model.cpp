@@ -13,9 +13,13 @@
 #include "engine/load/tower_file.h"
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
+#include "model/program/builder.h"
+#include "model/program/linear_layers.h"
+#include "model/quant/dummy_checkpoint.h"
 #include "model/quant/quantised_file.h"
 #include "model/towers/table.h"
 #include "model/weights/dummy_weights.h"
+#include "tensor/describe.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/joined_files.h"
 #include "tensor/file/safetensors.h"
@@ -80,6 +84,20 @@ Result<DType> dummy_type(const EngineOptions& options, const ModelConfig& config
       "dtype");
 }
 
+// Random weights of the configuration's shape; of a quantised checkpoint's in its format, unless --dtype names another.
+Result<std::unique_ptr<TensorFile>> dummy_tensors(const EngineOptions& options, const ModelFiles& files) {
+  const ModelSpec& spec = files.config.spec;
+  const Quantisation& how = files.config.quantisation;
+  ESP_TRY(const DType type, dummy_type(options, files.config));
+  ESP_TRY(std::unique_ptr<TensorFile> plain, DummyWeights::make(spec, type, files.tower ? &*files.tower : nullptr));
+  if (how.method == QuantMethod::none || options.dummy_type != "auto") return plain;
+  ESP_TRY(const Program program, Builder::build(spec, nullptr));
+  ESP_TRY(auto stored, DummyCheckpoint::make(std::move(plain), linear_layers(program, spec).linear, how));
+  log::info("dummy weights in the format {}; a checkpoint would have {} MB", how.name,
+            describe(*stored).bytes() / 1000000);
+  return QuantisedFile::open(std::move(stored), how);
+}
+
 // A tower that is not known here is none: the text model is served alone.
 Result<> find_tower(const std::string& text, ModelFiles& files) {
   auto spec = read_tower_config(text);
@@ -122,8 +140,7 @@ Result<> open_folder(const fs::path& folder, const EngineOptions& options, Model
     take_text(std::move(text), files);
   }
   if (options.load_format == "dummy") {
-    ESP_TRY(const DType type, dummy_type(options, files.config));
-    ESP_TRY(files.weights, DummyWeights::make(files.config.spec, type, files.tower ? &*files.tower : nullptr));
+    ESP_TRY(files.weights, dummy_tensors(options, files));
     return success();
   }
   ESP_TRY(auto tensors, open_tensors(folder, told));

@@ -13,6 +13,7 @@ void StepMeter::planned(const StepPlan& plan) {
   chunks_ = static_cast<int>(plan.chunks.size());
   rows_ = plan.all_rows();
   decoding_rows_ = plan.decoding_rows();
+  metrics_.expected_step.set(cost_.known() ? cost_.step(rows_) : 0);
   std::uint64_t read = 0, extents = 0;
   for (const auto& [sequence, count] : plan.chunks) {
     read += static_cast<std::uint64_t>(sequence->held.length());

@@ -12,6 +12,7 @@ namespace kernels {
 namespace avx512 {
 void fill(CpuKernels& table);
 void fill_bf16_dot(CpuKernels& table);
+void fill_float8(CpuKernels& table);
 void fill_attention_bf16(CpuKernels& table);
 }  // namespace avx512
 namespace amx {
@@ -46,6 +47,10 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+// Tables of 128 bytes and dot products of bf16.
+bool has_float8() {
+  return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
+}
 #endif
 
 std::vector<CpuKernels> runnable_tables() {
@@ -60,6 +65,7 @@ std::vector<CpuKernels> runnable_tables() {
     CpuKernels& table = add(kernels::avx512::fill);
     kernels::amx::fill_bf16(table);
     if (__builtin_cpu_supports("avx512bf16")) kernels::amx::fill_attention(table);
+    if (has_float8()) kernels::avx512::fill_float8(table);
     kernels::amx::fill_int8(table);
     table.isa = "amx";
     table.matmul_rows = 32;
@@ -69,6 +75,7 @@ std::vector<CpuKernels> runnable_tables() {
   }
   if (has_avx512()) {
     CpuKernels& table = add(kernels::avx512::fill);
+    if (has_float8()) kernels::avx512::fill_float8(table);
     if (__builtin_cpu_supports("avx512bf16")) {
       kernels::avx512::fill_bf16_dot(table);
       // Intel's processors have these dot products at a quarter of the rate of float32's multiply-add (Emerald Rapids:

@@ -49,6 +49,7 @@ struct CpuKernels {
 
   MatmulKernel matmul_f32, matmul_f16, matmul_bf16;  // float activations
   MatmulKernel matmul_bf16_bf16;                     // bf16 activations too; null without a bf16 dot product
+  MatmulKernel (*matmul_float8_bf16)(DType);         // the same with weights of eight bits; null where it is not there
   MatmulKernel (*matmul_exact)(DType);               // float activations, weights decoded in registers
   MatmulKernel (*matmul_int8)(DType);                // activations of one byte
   MatmulKernel (*matmul_int16)(DType);               // activations of two bytes

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <thread>
+
+#include "base/threads/spin_pause.h"
 
 namespace espalier {
 namespace {
 
-constexpr int kRowsOfPiece = 16;               // of a piece: their floats stay in a near cache
-constexpr std::int64_t kColumnsOfChunk = 512;  // of out that one chunk adds to
+constexpr int kRowsOfPiece = 16;  // of a piece: their floats stay in a near cache
 constexpr std::int64_t kColumnsOfPanel = kPanelColumns;
 
 void add_codes(const std::byte* row, std::int64_t begin, std::int64_t end, const ActivationScale& scale, bool adds,
@@ -44,38 +46,26 @@ void floats_of_wide(const std::byte* row, std::int64_t k, float* out) {
   }
 }
 
-std::int64_t column_of(const LowRankPart& part, std::int64_t column) {
-  if (part.turn == LowRankPart::Turn::none) return part.first_output + column;
-  const std::int64_t panel = 2 * (column / kColumnsOfPanel) + (part.turn == LowRankPart::Turn::second ? 1 : 0);
-  return panel * kColumnsOfPanel + column % kColumnsOfPanel;
-}
+// What some columns [first, first + count) of a product have of a part: its columns [begin, end), and how far behind `first`
+// its column `begin` lies.
+struct OfPart {
+  std::int64_t begin = 0, end = 0, at = 0;
 
-// Columns [first, first + count) of a part for `rows` rows of h, to memory of the calling thread: [rows][count].
-const float* part_of_rows(const CpuKernels& cpu, const LowRankPart& part, const float* h, std::int64_t stride, int rows,
-                          std::int64_t first, std::int64_t count) {
-  thread_local std::vector<float> sums;
-  sums.resize(static_cast<std::size_t>(rows * count));
-  const float* bias = part.bias.empty() ? nullptr : part.bias.data() + first;
-  if (part.rank == 0) {
-    for (int row = 0; row < rows; ++row) std::copy_n(bias, count, sums.data() + row * count);
-    return sums.data();
+  OfPart(const LowRankPart& part, std::int64_t first, std::int64_t count) {
+    if (part.turn == LowRankPart::Turn::none) {
+      begin = std::max<std::int64_t>(0, first - part.first_output);
+      end = std::min(part.outputs, first + count - part.first_output);
+      at = part.first_output + begin - first;
+      return;
+    }
+    const std::int64_t second = part.turn == LowRankPart::Turn::second ? 1 : 0, panel = first / kColumnsOfPanel,
+                       panel_end = (first + count + kColumnsOfPanel - 1) / kColumnsOfPanel,
+                       own = (panel + 1 - second) / 2, own_end = (panel_end + 1 - second) / 2;
+    begin = own * kColumnsOfPanel;
+    end = std::min(part.outputs, own_end * kColumnsOfPanel);
+    at = (2 * own + second) * kColumnsOfPanel - first;
   }
-  const RowBlock x{RowFormat::f32, h + part.first, static_cast<std::size_t>(stride) * sizeof(float), rows};
-  matmul_columns(cpu, part.up, x, {first, count, -1}, bias, sums.data(), count);
-  return sums.data();
-}
-
-void add_sums(const CpuKernels& cpu, const LowRankPart& part, const float* sums, std::int64_t first, std::int64_t count,
-              float* out) {
-  if (part.turn == LowRankPart::Turn::none) {
-    float* to = out + part.first_output + first;
-    return cpu.functions.add(to, sums, to, count);
-  }
-  for (std::int64_t at = 0; at < count; at += kColumnsOfPanel) {
-    float* to = out + column_of(part, first + at);
-    cpu.functions.add(to, sums + at, to, std::min(kColumnsOfPanel, count - at));
-  }
-}
+};
 
 }  // namespace
 
@@ -103,17 +93,16 @@ void floats_of_row(const RowBlock& x, int row, std::int64_t k, float* out) {
   }
 }
 
-// The kernel itself does it: with one input, which is 1, sums are what the panels of a matrix hold.
-void join_gated(const CpuKernels& cpu, Finish gate, bool in_turns, const float* sums, const float* bias,
-                std::int64_t outputs, float* out) {
+// The kernel itself does it, as matmul.cpp lets it join panels; here the gates lie in out.
+void join_gated(const CpuKernels& cpu, Finish gate, const float* sums, const float* bias, std::int64_t outputs,
+                float* out) {
   const float one = 1.0f;
-  const auto panels = static_cast<int>((outputs + kColumnsOfPanel - 1) / kColumnsOfPanel);
   MatmulTask task{};
-  task.panels = reinterpret_cast<const std::uint8_t*>(in_turns ? sums : sums + outputs);
+  task.panels = reinterpret_cast<const std::uint8_t*>(sums + outputs);
   task.panel_bytes = kColumnsOfPanel * sizeof(float);
   task.k = 1;
   task.outputs = outputs;
-  task.panel_end = in_turns ? 2 * panels : panels;
+  task.panel_end = static_cast<int>((outputs + kColumnsOfPanel - 1) / kColumnsOfPanel);
   task.then_panel = -1;
   task.x = &one;
   task.x_stride = sizeof one;
@@ -121,12 +110,9 @@ void join_gated(const CpuKernels& cpu, Finish gate, bool in_turns, const float* 
   task.out = out;
   task.out_stride = outputs;
   task.finish = gate;
-  task.paired = in_turns;
-  task.bias = in_turns || bias == nullptr ? bias : bias + outputs;
-  if (!in_turns) {
-    std::copy_n(sums, outputs, out);
-    if (bias != nullptr) cpu.functions.add(out, bias, out, outputs);
-  }
+  task.bias = bias == nullptr ? nullptr : bias + outputs;
+  std::copy_n(sums, outputs, out);
+  if (bias != nullptr) cpu.functions.add(out, bias, out, outputs);
   cpu.matmul_f32(task);
 }
 
@@ -138,86 +124,104 @@ const float* LowRankProduct::hidden(std::size_t group, int row) const {
   return const_cast<LowRankProduct*>(this)->hidden(group, row);
 }
 
-std::vector<LowRankProduct::Piece> LowRankProduct::pieces(int rows_each) const {
-  std::vector<Piece> out;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const int rows = static_cast<int>(groups_[g].rows.size());
-    for (int at = 0; at < rows; at += rows_each) out.push_back({g, at, std::min(rows, at + rows_each)});
-  }
-  return out;
-}
-
-void LowRankProduct::begin(const CpuKernels& cpu, ComputeTeam& team, std::span<const LowRankGroup> groups,
-                           const RowBlock& x) {
+void LowRankProduct::begin(const CpuKernels& cpu, std::span<const LowRankGroup> groups, const RowBlock& x) {
+  cpu_ = &cpu;
+  x_ = x;
   groups_.assign(groups.begin(), groups.end());
   begin_.clear();
+  pieces_.clear();
   std::size_t floats = 0;
-  for (const LowRankGroup& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const LowRankGroup& group = groups_[g];
+    const int rows = static_cast<int>(group.rows.size());
     begin_.push_back(floats);
     floats += group.rows.size() * static_cast<std::size_t>(group.factors->ranks());
+    for (int at = 0; at < rows && group.factors->ranks() > 0; at += kRowsOfPiece)
+      pieces_.push_back({g, at, std::min(rows, at + kRowsOfPiece)});
   }
   if (hidden_.size() < floats) hidden_.resize(floats);
-  const std::vector<Piece> all = pieces(kRowsOfPiece);
-  team.run(static_cast<int>(all.size()), [&](int chunk) {
-    const Piece& piece = all[static_cast<std::size_t>(chunk)];
-    const LowRankGroup& group = groups_[piece.group];
-    const LowRank& factors = *group.factors;
-    if (factors.ranks() == 0) return;
-    const std::int64_t k = factors.down.k();
-    const int rows = piece.end - piece.begin;
-    thread_local std::vector<float> floats_of_rows;
-    floats_of_rows.resize(static_cast<std::size_t>(rows * k));
-    for (int i = 0; i < rows; ++i)
-      floats_of_row(x, group.rows[static_cast<std::size_t>(piece.begin + i)], k, floats_of_rows.data() + i * k);
-    const RowBlock block{RowFormat::f32, floats_of_rows.data(), static_cast<std::size_t>(k) * sizeof(float), rows};
-    matmul_columns(cpu, factors.down, block, {0, factors.ranks(), -1}, nullptr, hidden(piece.group, piece.begin),
-                   factors.ranks());
-    for (int i = piece.begin; i < piece.end; ++i)
-      for (int scaled = 0; const LowRankPart& part : factors.parts) {
-        if (part.first < scaled) continue;  // a part before it has the same A
-        float* h = hidden(piece.group, i) + part.first;
-        cpu.functions.scale(part.scale * group.scale, h, h, part.rank);
-        scaled = part.first + part.rank;
-      }
-  });
+  taken_.store(0, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
 }
 
-void LowRankProduct::add_to(const CpuKernels& cpu, ComputeTeam& team, float* out, std::int64_t out_stride) const {
-  struct Chunk {
-    Piece piece;
-    const LowRankPart* part;
-    std::int64_t first;
-  };
-  std::vector<Chunk> chunks;
-  for (const Piece& piece : pieces(kRowsOfPiece))
-    for (const LowRankPart& part : groups_[piece.group].factors->parts)
-      for (std::int64_t first = 0; first < part.outputs; first += kColumnsOfChunk)
-        chunks.push_back({piece, &part, first});
-  team.run(static_cast<int>(chunks.size()), [&](int index) {
-    const Chunk& chunk = chunks[static_cast<std::size_t>(index)];
-    const LowRankGroup& group = groups_[chunk.piece.group];
-    const std::int64_t count = std::min(kColumnsOfChunk, chunk.part->outputs - chunk.first);
-    const float* sums = part_of_rows(cpu, *chunk.part, hidden(chunk.piece.group, chunk.piece.begin),
-                                     group.factors->ranks(), chunk.piece.end - chunk.piece.begin, chunk.first, count);
-    for (int i = chunk.piece.begin; i < chunk.piece.end; ++i, sums += count)
-      add_sums(cpu, *chunk.part, sums, chunk.first, count, out + group.rows[static_cast<std::size_t>(i)] * out_stride);
-  });
+void LowRankProduct::share() {
+  const int count = static_cast<int>(pieces_.size());
+  while (taken_.load(std::memory_order_relaxed) < count) {
+    const int piece = taken_.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= count) return;
+    compute(pieces_[static_cast<std::size_t>(piece)]);
+    done_.fetch_add(1, std::memory_order_release);
+  }
 }
 
-void LowRankProduct::add_columns(const CpuKernels& cpu, int begin, int end, std::int64_t first, std::int64_t count,
-                                 float* out, std::int64_t out_stride) const {
+void LowRankProduct::compute(const Piece& piece) {
+  const LowRankGroup& group = groups_[piece.group];
+  const LowRank& factors = *group.factors;
+  const std::int64_t k = factors.down.k();
+  const int rows = piece.end - piece.begin;
+  thread_local std::vector<float> floats_of_rows;
+  floats_of_rows.resize(static_cast<std::size_t>(rows * k));
+  for (int i = 0; i < rows; ++i)
+    floats_of_row(x_, group.rows[static_cast<std::size_t>(piece.begin + i)], k, floats_of_rows.data() + i * k);
+  const RowBlock block{RowFormat::f32, floats_of_rows.data(), static_cast<std::size_t>(k) * sizeof(float), rows};
+  matmul_columns(*cpu_, factors.down, block, {0, factors.ranks(), -1}, nullptr, hidden(piece.group, piece.begin),
+                 factors.ranks());
+  for (int i = piece.begin; i < piece.end; ++i)
+    for (int scaled = 0; const LowRankPart& part : factors.parts) {
+      if (part.first < scaled) continue;  // a part before it has the same A
+      float* h = hidden(piece.group, i) + part.first;
+      cpu_->functions.scale(part.scale * group.scale, h, h, part.rank);
+      scaled = part.first + part.rank;
+    }
+}
+
+// Where some columns of a product lie, and of which of its rows.
+struct LowRankProduct::Columns {
+  std::int64_t first, count;
+  float* out;  // row row_begin
+  std::int64_t stride;
+  int row_begin;
+};
+
+void LowRankProduct::add_part(const LowRankPart& part, const Columns& columns, std::size_t group, int row,
+                              int rows) const {
+  const OfPart own(part, columns.first, columns.count);
+  if (own.begin >= own.end) return;
+  const std::int64_t before = own.begin % kColumnsOfPanel, from = own.begin - before, width = own.end - from;
+  thread_local std::vector<float> memory;
+  memory.resize(static_cast<std::size_t>(rows * width));
+  const float* bias = part.bias.empty() ? nullptr : part.bias.data() + from;
+  if (part.rank > 0) {
+    const RowBlock h{RowFormat::f32, hidden(group, row) + part.first,
+                     static_cast<std::size_t>(groups_[group].factors->ranks()) * sizeof(float), rows};
+    matmul_columns(*cpu_, part.up, h, {from, width, -1}, bias, memory.data(), width);
+  } else {
+    for (int i = 0; i < rows; ++i) std::copy_n(bias, width, memory.data() + i * width);
+  }
+  const bool in_turns = part.turn != LowRankPart::Turn::none;
+  const std::int64_t each = in_turns ? kColumnsOfPanel : width;
+  for (int i = 0; i < rows; ++i) {
+    const int to_row = groups_[group].rows[static_cast<std::size_t>(row + i)] - columns.row_begin;
+    float* to = columns.out + to_row * columns.stride + own.at;
+    const float* sums = memory.data() + i * width;
+    for (std::int64_t at = before; at < width; at += each, to += 2 * kColumnsOfPanel)
+      cpu_->functions.add(to, sums + at, to, std::min(each, width - at));
+  }
+}
+
+void LowRankProduct::add(int begin, int end, std::int64_t first, std::int64_t count, float* out,
+                         std::int64_t out_stride) {
+  for (int spins = 0; done_.load(std::memory_order_acquire) < static_cast<int>(pieces_.size()); ++spins) {
+    spin_pause();
+    if (spins > 4096) std::this_thread::yield();  // let the member compute that took a piece
+  }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const auto& rows = groups_[g].rows;
     const auto from = std::ranges::lower_bound(rows, begin), to = std::ranges::lower_bound(rows, end);
-    const int row = static_cast<int>(from - rows.begin()), of_group = static_cast<int>(to - from);
-    if (of_group == 0) continue;
-    for (const LowRankPart& part : groups_[g].factors->parts) {
-      const float* sums = part_of_rows(cpu, part, hidden(g, row), groups_[g].factors->ranks(), of_group, first, count);
-      for (int i = 0; i < of_group; ++i, sums += count) {
-        float* to_row = out + (rows[static_cast<std::size_t>(row + i)] - begin) * out_stride;
-        cpu.functions.add(to_row, sums, to_row, count);
-      }
-    }
+    if (from == to) continue;
+    for (const LowRankPart& part : groups_[g].factors->parts)
+      add_part(part, {first, count, out, out_stride, begin}, g, static_cast<int>(from - rows.begin()),
+               static_cast<int>(to - from));
   }
 }
 

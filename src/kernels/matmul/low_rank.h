@@ -4,9 +4,10 @@
 // Rows come in the form that the weights beside them read, become floats again, and are multiplied with A and B as these
 // are stored. What a row gets does not depend on the other rows of its group, nor on other groups (promise 1).
 // Units: A [ranks, inputs], B [outputs, rank]; rows are numbered as in x and out.
-// Threads: one caller; the team computes. add_columns(): any thread. Fails: never; sizes are the caller's promise.
+// Threads: begin(): one; share(), add(): any members of a team at once. Fails: never; sizes are the caller's promise.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -21,7 +22,7 @@ struct LowRankPart {
   // what they gate lie one after the other.
   enum class Turn { none, first, second };
 
-  PackedMatrix up;          // B; of no rank: empty
+  PackedMatrix up;          // B, trimmed(); of no rank: empty
   int first = 0, rank = 0;  // its rows of A
   float scale = 1.0f;
   std::int64_t first_output = 0, outputs = 0;
@@ -44,37 +45,43 @@ struct LowRankGroup {
   float scale = 1.0f;  // beside that of the parts
 };
 
-// The product of one batch: x A^T first, then what becomes of it. Keeps its memory for the next one.
-class LowRankProduct {
+// The product of one batch, beside the product that it is added to: x A^T is shared out among the members of the team that
+// come to compute that one, and x A^T B^T is added to each piece of it by whoever computed the piece. Keeps its memory for
+// the next one.
+class LowRankProduct final : public AddedSums {
  public:
-  // Requires: what the groups refer to lives until the last add.
-  void begin(const CpuKernels& cpu, ComputeTeam& team, std::span<const LowRankGroup> groups, const RowBlock& x);
+  // Requires: what the groups and x refer to lives until the product is done, the groups' factors until the last add().
+  void begin(const CpuKernels& cpu, std::span<const LowRankGroup> groups, const RowBlock& x);
   void clear() { groups_.clear(); }
   bool empty() const { return groups_.empty(); }
-  void add_to(const CpuKernels& cpu, ComputeTeam& team, float* out, std::int64_t out_stride) const;
-  // Columns [first, first + count) of rows [begin, end): `out` is row begin, its column `first`, which begins a panel.
-  void add_columns(const CpuKernels& cpu, int begin, int end, std::int64_t first, std::int64_t count, float* out,
-                   std::int64_t out_stride) const;
+  void share() override;
+  // Waits for what others have taken of share().
+  void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) override;
 
  private:
   struct Piece {  // rows [begin, end) of a group
     std::size_t group;
     int begin, end;
   };
-  std::vector<Piece> pieces(int rows_each) const;
+  struct Columns;
+  void compute(const Piece& piece);
+  void add_part(const LowRankPart& part, const Columns& columns, std::size_t group, int row, int rows) const;
   float* hidden(std::size_t group, int row);
   const float* hidden(std::size_t group, int row) const;
 
+  const CpuKernels* cpu_ = nullptr;
+  RowBlock x_{};
   std::vector<LowRankGroup> groups_;
   std::vector<std::size_t> begin_;  // of each group in hidden_
   std::vector<float> hidden_;       // x A^T, scaled
+  std::vector<Piece> pieces_;
+  std::atomic<int> taken_{0}, done_{0};  // of the pieces
 };
 
-// Gates and what they gate, as sums without biases, joined as a product of pairs joins them (MatmulOptions::pairs), bit for
-// bit. in_turns: panels of both lie in turns, the last ones filled up; else the gates lie before the others. bias: [2][outputs]
-// or null.
-void join_gated(const CpuKernels& cpu, Finish gate, bool in_turns, const float* sums, const float* bias,
-                std::int64_t outputs, float* out);
+// Gates and, behind them, what they gate, as sums without biases, joined as a product of pairs joins them
+// (MatmulOptions::pairs), bit for bit. bias: [2][outputs] or null.
+void join_gated(const CpuKernels& cpu, Finish gate, const float* sums, const float* bias, std::int64_t outputs,
+                float* out);
 
 // Row `row` of x as floats: [k].
 void floats_of_row(const RowBlock& x, int row, std::int64_t k, float* out);

@@ -69,6 +69,24 @@ class LowRankProducts : public ::testing::TestWithParam<const CpuKernels*> {
       convert_rows(cpu, format, x.data(), kInputs, kInputs, 0, rows, out.data());
     return out;
   }
+
+  // To columns of a few panels and to some rows at a time, as members of a team come to compute them.
+  void add_in_pieces(LowRankProduct& product, int rows, float* out) {
+    constexpr std::int64_t kColumns = 2 * kOutputs, kEach = 3 * kPanelColumns;
+    constexpr int kRowsEach = 17, kPieces = (kColumns + kEach - 1) / kEach;
+    team.run((rows + kRowsEach - 1) / kRowsEach * kPieces, [&](int chunk) {
+      product.share();
+      const int begin = chunk / kPieces * kRowsEach;
+      const std::int64_t first = chunk % kPieces * kEach;
+      product.add(begin, std::min(rows, begin + kRowsEach), first, std::min(kEach, kColumns - first),
+                  out + begin * kColumns + first, kColumns);
+    });
+  }
+};
+
+struct Nothing final : AddedSums {
+  void share() override {}
+  void add(int, int, std::int64_t, std::int64_t, float*, std::int64_t) override {}
 };
 
 TEST_P(LowRankProducts, AreWhatThePlainLoopSaysInEveryFormOfRows) {
@@ -91,8 +109,8 @@ TEST_P(LowRankProducts, AreWhatThePlainLoopSaysInEveryFormOfRows) {
     std::vector<float> out = before;
     const LowRankGroup groups[] = {{&one.low_rank, of_one}, {&two.low_rank, of_two}};
     LowRankProduct product;
-    product.begin(cpu, team, groups, block);
-    product.add_to(cpu, team, out.data(), 2 * kOutputs);
+    product.begin(cpu, groups, block);
+    add_in_pieces(product, kRows, out.data());
     for (const auto& [factors, list] : {std::pair{&one, &of_one}, {&two, &of_two}}) {
       const auto want = plain::matmul(seen, factors->delta, kRows, 2 * kOutputs, kInputs);
       for (const int row : *list)
@@ -121,16 +139,17 @@ TEST_P(LowRankProducts, EachRowHasTheBitsThatItHasAlone) {
   for (int row = 0; row < kRows; ++row) all[static_cast<std::size_t>(row)] = row;
   const LowRankGroup group{&one.low_rank, all};
   LowRankProduct product;
-  product.begin(cpu, team, {&group, 1}, block);
+  product.begin(cpu, {&group, 1}, block);
   std::vector<float> together(static_cast<std::size_t>(kRows * 2 * kOutputs));
-  product.add_to(cpu, team, together.data(), 2 * kOutputs);
+  add_in_pieces(product, kRows, together.data());
   for (int row = 0; row < kRows; ++row) {
     const int just[] = {row};
     const LowRankGroup alone{&one.low_rank, just};
     std::vector<float> out(static_cast<std::size_t>(kRows * 2 * kOutputs));
     LowRankProduct by_itself;
-    by_itself.begin(cpu, team, {&alone, 1}, block);
-    by_itself.add_to(cpu, team, out.data(), 2 * kOutputs);
+    by_itself.begin(cpu, {&alone, 1}, block);
+    by_itself.share();
+    by_itself.add(0, kRows, 0, 2 * kOutputs, out.data(), 2 * kOutputs);
     ASSERT_EQ(std::memcmp(&out[static_cast<std::size_t>(row * 2 * kOutputs)],
                           &together[static_cast<std::size_t>(row * 2 * kOutputs)], 2 * kOutputs * sizeof(float)),
               0)
@@ -138,33 +157,93 @@ TEST_P(LowRankProducts, EachRowHasTheBitsThatItHasAlone) {
   }
 }
 
-// What a product of paired panels joins at once, and what is joined later.
+// What a product of paired panels joins at once, and what is joined behind something that is added.
 TEST_P(LowRankProducts, GatedSumsAreThoseOfTheKernel) {
-  constexpr std::int64_t kInner = 40, kPadded = 48;  // panels of gates and of what they gate in turns
+  constexpr std::int64_t kInner = 163, kPadded = 176;  // panels of gates and of what they gate in turns
   constexpr int kRows = 9;
   const std::vector<float> w = random_floats(rng, static_cast<std::size_t>(2 * kPadded * kInputs)),
                            x = random_floats(rng, static_cast<std::size_t>(kRows * kInputs)),
                            bias = random_floats(rng, static_cast<std::size_t>(2 * kInner));
   const PackedMatrix weights = packed(w, 2 * kPadded, kInputs);
   const RowBlock rows{RowFormat::f32, x.data(), kInputs * sizeof(float), kRows};
+  Nothing nothing;
   for (const Finish finish : {Finish::gate_silu, Finish::gate_gelu})
     for (const float* by : {static_cast<const float*>(nullptr), bias.data()}) {
-      std::vector<float> joined(kRows * kInner), apart(kRows * 2 * kPadded), later(kInner), plain(2 * kInner + 16);
+      std::vector<float> joined(kRows * kInner), later(kRows * kInner), apart(kRows * 2 * kPadded), one(kInner),
+          plain(2 * kInner + 16);
       matmul(cpu, team, weights, rows, joined.data(), kInner, {.bias = by, .finish = finish, .pairs = kInner});
+      matmul(cpu, team, weights, rows, later.data(), kInner,
+             {.bias = by, .finish = finish, .pairs = kInner, .added = &nothing});
+      EXPECT_EQ(joined, later);
       matmul(cpu, team, weights, rows, apart.data(), 2 * kPadded, {});
       for (int row = 0; row < kRows; ++row) {
         const float* sums = apart.data() + row * 2 * kPadded;
-        join_gated(cpu, finish, true, sums, by, kInner, later.data());
-        EXPECT_TRUE(std::equal(later.begin(), later.end(), joined.data() + row * kInner)) << "row " << row;
         for (std::int64_t i = 0; i < kInner; ++i) {
           const float* panel = sums + 2 * (i - i % kPanelColumns) + i % kPanelColumns;
           plain[static_cast<std::size_t>(i)] = panel[0];
           plain[static_cast<std::size_t>(kInner + i)] = panel[kPanelColumns];
         }
-        join_gated(cpu, finish, false, plain.data(), by, kInner, later.data());
-        EXPECT_TRUE(std::equal(later.begin(), later.end(), joined.data() + row * kInner)) << "row " << row;
+        join_gated(cpu, finish, plain.data(), by, kInner, one.data());
+        EXPECT_TRUE(std::equal(one.begin(), one.end(), joined.data() + row * kInner)) << "row " << row;
       }
     }
+}
+
+// In every way in which a product's results leave it.
+TEST_P(LowRankProducts, GoIntoAProductBeforeItIsJoinedActivatedOrConverted) {
+  constexpr int kRows = 37;
+  constexpr std::int64_t kInner = kOutputs, kPadded = 96;
+  Factors factors(rng, 5, 12);
+  const std::vector<float> x = random_floats(rng, static_cast<std::size_t>(kRows * kInputs)),
+                           w = random_floats(rng, static_cast<std::size_t>(2 * kInner * kInputs));
+  std::vector<float> in_turns(static_cast<std::size_t>(2 * kPadded * kInputs));
+  for (std::int64_t o = 0; o < 2 * kInner; ++o) {
+    const std::int64_t inner = o % kInner, panel = 2 * (inner / kPanelColumns) + (o < kInner ? 0 : 1),
+                       to = panel * kPanelColumns + inner % kPanelColumns;
+    std::copy_n(w.begin() + o * kInputs, kInputs, in_turns.begin() + to * kInputs);
+  }
+  const RowBlock block{RowFormat::f32, x.data(), kInputs * sizeof(float), kRows};
+  std::vector<int> adapted;
+  for (int row = 0; row < kRows; ++row)
+    if (row % 4 != 1) adapted.push_back(row);
+  std::vector<float> want = plain::matmul(x, w, kRows, 2 * kInner, kInputs);
+  const std::vector<float> delta = plain::matmul(x, factors.delta, kRows, 2 * kInner, kInputs);
+  for (const int row : adapted)
+    for (std::int64_t o = 0; o < 2 * kInner; ++o)
+      want[static_cast<std::size_t>(row * 2 * kInner + o)] +=
+          delta[static_cast<std::size_t>(row * 2 * kInner + o)] + factors.bias[static_cast<std::size_t>(o)];
+  const LowRankGroup group{&factors.low_rank, adapted};
+  LowRankProduct product;
+  const auto multiplied = [&](const std::vector<float>& weights, std::int64_t outputs, std::int64_t width,
+                              MatmulOptions options) {
+    std::vector<float> out(static_cast<std::size_t>(kRows * width));
+    product.begin(cpu, {&group, 1}, block);
+    options.added = &product;
+    matmul(cpu, team, packed(weights, outputs, kInputs), block, out.data(), width, options);
+    return out;
+  };
+  const std::vector<float> sums = multiplied(w, 2 * kInner, 2 * kInner, {});
+  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], want[i], 5e-3) << i;
+
+  for (LowRankPart& part : factors.low_rank.parts) {
+    part.first_output = 0;
+    part.turn = &part == factors.low_rank.parts.data() ? LowRankPart::Turn::first : LowRankPart::Turn::second;
+  }
+  std::vector<float> gated = multiplied(in_turns, 2 * kPadded, kInner, {.finish = Finish::gate_silu, .pairs = kInner});
+  for (int row = 0; row < kRows; ++row) {
+    std::vector<float> one(kInner), apart(2 * kInner + 16);
+    std::copy_n(sums.begin() + row * 2 * kInner, 2 * kInner, apart.begin());
+    join_gated(cpu, Finish::gate_silu, apart.data(), nullptr, kInner, one.data());
+    ASSERT_TRUE(std::equal(one.begin(), one.end(), gated.begin() + row * kInner)) << "row " << row;
+  }
+  for (const RowFormat format : {RowFormat::int8, RowFormat::bf16}) {  // rows that become another form at once
+    std::vector<std::byte> at_once(row_bytes(format, kInner) * kRows), later(at_once.size());
+    (void)multiplied(
+        in_turns, 2 * kPadded, kInner,
+        {.finish = Finish::gate_silu, .pairs = kInner, .converted = ConvertedRows{format, at_once.data()}});
+    convert_rows(cpu, format, gated.data(), kInner, kInner, 0, kRows, later.data());
+    EXPECT_EQ(at_once, later);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, LowRankProducts, ::testing::ValuesIn(runnable_cpu_kernels()),

@@ -8,7 +8,7 @@ namespace {
 MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
   if (format == RowFormat::int8) return cpu.matmul_int8(type);
   if (format == RowFormat::int16) return cpu.matmul_int16(type);
-  if (format == RowFormat::bf16) return cpu.matmul_bf16_bf16;
+  if (format == RowFormat::bf16) return is_float8(type) ? cpu.matmul_float8_bf16(type) : cpu.matmul_bf16_bf16;
   switch (type) {
     case DType::f32:
       return cpu.matmul_f32;
@@ -47,9 +47,8 @@ class Cut {
     // Rows in blocks whose activations stay in the second-level cache while panels pass, but not few: all weights pass
     // for each block. As many for each member, if they are enough: then it reads the rows that it wrote.
     const std::size_t bytes = format == RowFormat::bf16 ? cpu.matmul_bf16_row_bytes : cpu.matmul_row_bytes;
-    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)),
-              least = std::max(kLeastRows, tile_), most = std::clamp(fitting, least, kMostRows - tile_),
-              members = team.size();
+    const int fitting = static_cast<int>(bytes / std::max<std::size_t>(1, stride)), least = std::max(kLeastRows, tile_),
+              most = std::clamp(fitting, least, kMostRows - tile_), members = team.size();
     blocks_ = up(rows, most);
     if (const int even = std::max(1, up(blocks_, members)) * members; rows / even >= least) blocks_ = even;
     // Panels in pieces small enough that members end together, large enough that claiming them costs nothing. Tiles of
@@ -109,6 +108,99 @@ void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulT
   }
 }
 
+// Gates and what they gate, panels in turns in rows of 16 * panels floats, as the kernel itself joins them: with one input,
+// which is 1, sums are what the panels of a matrix hold. out: rows of 8 * panels floats. bias: [2][8 * panels], or null.
+void join_panels(const CpuKernels& cpu, Finish gate, const float* sums, int rows, int panels, const float* bias,
+                 float* out) {
+  const float one = 1.0f;
+  const int together = bias == nullptr ? rows : 1;  // rows follow one another as panels of a row do
+  MatmulTask task{};
+  task.panel_bytes = kPanelColumns * sizeof(float);
+  task.k = 1;
+  task.panel_end = together * panels;
+  task.outputs = std::int64_t{task.panel_end} / 2 * kPanelColumns;
+  task.then_panel = -1;
+  task.x = &one;
+  task.x_stride = sizeof one;
+  task.row_end = 1;
+  task.out_stride = task.outputs;
+  task.finish = gate;
+  task.paired = true;
+  task.bias = bias;
+  for (int row = 0; row < rows; row += together) {
+    task.panels = reinterpret_cast<const std::uint8_t*>(sums + std::int64_t{row} * panels * kPanelColumns);
+    task.out = out + std::int64_t{row} * task.outputs;
+    cpu.matmul_f32(task);
+  }
+}
+
+// Biases of some columns of pairs: [2][count], zeros behind the last ones.
+const float* biases_of(const MatmulTask& all, std::int64_t first, std::int64_t count, float* out) {
+  if (all.bias == nullptr) return nullptr;
+  const std::int64_t there = std::min(count, all.outputs - first);
+  std::fill_n(out, 2 * count, 0.0f);
+  std::copy_n(all.bias + first, there, out);
+  std::copy_n(all.bias + all.outputs + first, there, out + count);
+  return out;
+}
+
+// Some columns of out, [first, first + count), of all rows of a task, `width` floats apart, to where they belong.
+void put_results(const CpuKernels& cpu, const MatmulTask& all, const MatmulOptions& options, float* results,
+                 std::int64_t width, std::int64_t first, std::int64_t count) {
+  const std::size_t bytes = options.converted ? row_bytes(options.converted->format, all.outputs) : 0;
+  for (int row = all.row_begin; row < all.row_end; ++row, results += width) {
+    if (options.activation) cpu.functions.activate(*options.activation, results, results, count);
+    if (options.converted)
+      convert_part(cpu, options.converted->format, results, all.outputs, first, first + count,
+                   options.converted->data + static_cast<std::size_t>(row) * bytes);
+    else
+      std::copy_n(results, count, all.out + row * all.out_stride + first);
+  }
+}
+
+// Something is added to the sums of a few panels at a time, which stay in the nearest caches until all is done with them.
+void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const MatmulOptions& options) {
+  constexpr int kMostFloats = kMostRows * 8 * kPanelColumns, kFewRows = 64;
+  const int rows = all.row_end - all.row_begin, of_columns = all.paired ? 2 : 1,
+            step = (rows <= kFewRows ? 8 : 4) * of_columns;  // panels
+  thread_local std::vector<float> memory(kMostFloats), joined(kMostFloats);
+  alignas(64) float biases[16 * kPanelColumns];
+  MatmulTask task = all;
+  task.x = static_cast<const std::byte*>(all.x) + static_cast<std::size_t>(all.row_begin) * all.x_stride;
+  task.row_begin = 0;
+  task.row_end = rows;
+  task.out = memory.data();
+  task.paired = false;
+  task.finish = Finish::store;
+  if (all.paired) task.bias = nullptr;
+  for (int panel = all.panel_begin; panel < all.panel_end; panel += step) {
+    task.panel_begin = panel;
+    task.panel_end = std::min(panel + step, all.panel_end);
+    task.then_panel = task.panel_end < all.panel_end ? task.panel_end : all.then_panel;
+    task.out_column = std::int64_t{panel} * kPanelColumns;
+    task.out_stride = std::int64_t{task.panel_end - panel} * kPanelColumns;
+    if (all.paired) task.outputs = std::int64_t{task.panel_end} * kPanelColumns;
+    kernel(task);
+    options.added->add(all.row_begin, all.row_end, options.added_column + task.out_column,
+                       std::min(task.out_stride, task.outputs - task.out_column), memory.data(), task.out_stride);
+    const std::int64_t first = task.out_column / of_columns, width = task.out_stride / of_columns;
+    if (all.paired)
+      join_panels(cpu, all.finish, memory.data(), rows, task.panel_end - panel, biases_of(all, first, width, biases),
+                  joined.data());
+    put_results(cpu, all, options, (all.paired ? joined : memory).data(), width, first,
+                std::min(width, all.outputs - first));
+  }
+}
+
+// The same where sums stay where they are.
+void compute_added_in_place(MatmulKernel kernel, const MatmulTask& task, const MatmulOptions& options) {
+  kernel(task);
+  const std::int64_t first = std::int64_t{task.panel_begin} * kPanelColumns,
+                     end = std::min(task.outputs, std::int64_t{task.panel_end} * kPanelColumns);
+  options.added->add(task.row_begin, task.row_end, options.added_column + first, end - first,
+                     task.out + task.row_begin * task.out_stride + first, task.out_stride);
+}
+
 // One product and how its chunks are computed.
 class CutProduct {
  public:
@@ -132,7 +224,12 @@ class CutProduct {
     task.then_panel = then >= 0 ? cut_.panel_begin(then) : -1;
     task.row_begin = cut_.row_begin(chunk);
     task.row_end = cut_.row_end(chunk);
-    if (options_.converted)
+    if (options_.added) options_.added->share();
+    if (options_.added && (options_.converted || task.paired))
+      compute_added(cpu, kernel_, task, options_);
+    else if (options_.added)
+      compute_added_in_place(kernel_, task, options_);
+    else if (options_.converted)
       compute_converted(cpu, kernel_, task, options_);
     else
       kernel_(task);
@@ -148,7 +245,9 @@ class CutProduct {
 }  // namespace
 
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide) {
-  if (mode == Activations::f32 || has_float_codes(weights)) return RowFormat::f32;
+  if (mode == Activations::f32) return RowFormat::f32;
+  if (has_float_codes(weights))
+    return is_float8(weights) && cpu.matmul_float8_bf16 != nullptr ? RowFormat::bf16 : RowFormat::f32;
   if (is_quantised(weights)) return wide ? RowFormat::int16 : RowFormat::int8;
   return weights == DType::bf16 && cpu.matmul_bf16_bf16 ? RowFormat::bf16 : RowFormat::f32;
 }

@@ -1,7 +1,7 @@
 // matmul.h: y = x W^T (+ bias) over a compute team, stored, added to what is there, or gated by it.
 //
 // How the activations enter is decided once at load: int8 blocks for quantised weights (fast), bf16 for bf16 weights
-// where the processor multiplies those, float otherwise and always in exact mode. Rows and panels are split over the
+// where the processor multiplies those (and for weights of eight-bit floats), float otherwise and always in exact mode. Rows and panels are split over the
 // team freely: every output element is computed by one thread in one order (promise 1).
 #pragma once
 
@@ -49,6 +49,19 @@ struct ConvertedRows {
 void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::int64_t k, std::int64_t begin,
                   std::int64_t end, std::byte* row);
 
+// What is added to a product's sums before anything becomes of them, by the member of the team that computed them: so
+// nobody waits for anybody (low_rank.h).
+// Order: share() before a member computes columns, then add() of these. Threads: any members at once.
+class AddedSums {
+ public:
+  virtual ~AddedSums() = default;
+  // Does what is left of the work that all columns need.
+  virtual void share() = 0;
+  // Columns [first, first + count) of rows [begin, end): `out` is row begin, its column `first`, which begins a panel.
+  // With pairs columns are those of the panels, in turns.
+  virtual void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) = 0;
+};
+
 // What becomes of a product's results.
 struct MatmulOptions {
   const float* bias = nullptr;  // [outputs]; with pairs [2][pairs]
@@ -62,6 +75,8 @@ struct MatmulOptions {
   RowFormat ordered_as = RowFormat::f32;
   // With `converted`, without pairs: what becomes of the results first.
   std::optional<Activation> activation = {};
+  AddedSums* added = nullptr;     // to the sums and their biases; with pairs before these are joined
+  std::int64_t added_column = 0;  // what column 0 is for it
 };
 
 // out [rows, outputs], out_stride floats from row to row. Requires: x.format is one that row_format() gives for the

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/fingerprint.h"
 #include "base/threads/compute_team.h"
@@ -60,19 +62,19 @@ Result<PanelLayout> panel_layout(DType type) {
     case DType::nvfp4_g:
       return PanelLayout{64, kFloats + 2 * (32 + kNibbles)};
     case DType::g2_32:
-      return PanelLayout{32, kFloats + 16 + 2 * kBits};
+      return PanelLayout{32, kHalves + 16 + 2 * kBits};
     case DType::g3_32:
-      return PanelLayout{32, kFloats + 16 + 3 * kBits};
+      return PanelLayout{32, kHalves + 16 + 3 * kBits};
     case DType::g4_32:
-      return PanelLayout{32, kFloats + 16 + kNibbles};
+      return PanelLayout{32, kHalves + 16 + kNibbles};
     case DType::g8_32:
       return PanelLayout{32, kFloats + kHalves + 2 * kNibbles};
     case DType::g2_128:
-      return PanelLayout{128, 2 * kFloats + 4 * 2 * kBits};
+      return PanelLayout{128, kFloats + 4 * 2 * kBits};
     case DType::g3_128:
-      return PanelLayout{128, 2 * kFloats + 4 * 3 * kBits};
+      return PanelLayout{128, kFloats + 4 * 3 * kBits};
     case DType::g4_128:
-      return PanelLayout{128, 2 * kFloats + 4 * kNibbles};
+      return PanelLayout{128, kFloats + 4 * kNibbles};
     case DType::g8_128:
       return PanelLayout{128, 2 * kFloats + 4 * 2 * kNibbles};
     case DType::f8_32:
@@ -81,7 +83,7 @@ Result<PanelLayout> panel_layout(DType type) {
       return PanelLayout{128, kFloats + 128 * 16};
     case DType::nf4:
     case DType::fp4:
-      return PanelLayout{32, kFloats + kNibbles};
+      return PanelLayout{64, kFloats + 2 * kNibbles};
     default:
       return Error{Error::Kind::unsupported,
                    fmt::format("there is no matrix kernel for weights of type {}", name(type)),
@@ -140,6 +142,21 @@ Result<PackedMatrix> PackedMatrix::pack(DType type, std::int64_t outputs, std::i
 Result<PackedMatrix> PackedMatrix::pack(const Tensor& weight, ComputeTeam* team) {
   return pack(
       weight.dtype, weight.rows(), weight.columns(), [&](std::int64_t column) { return weight.row(column); }, team);
+}
+
+Result<PackedMatrix> PackedMatrix::trimmed() const {
+  constexpr std::int64_t kPairBytes = 2 * kPanelColumns * 2;
+  const auto bytes = static_cast<std::size_t>((k_ + 1) / 2 * kPairBytes);
+  if (type_ != DType::bf16 || bytes >= panel_bytes_) return *this;
+  auto memory = std::make_shared<PageBuffer>();
+  ESP_TRY(*memory, PageBuffer::allocate(bytes * static_cast<std::size_t>(panels())));
+  auto* const to = reinterpret_cast<std::uint8_t*>(memory->data());
+  for (int i = 0; i < panels(); ++i) std::copy_n(panel(i), bytes, to + static_cast<std::size_t>(i) * bytes);
+  PackedMatrix out = *this;
+  out.panel_bytes_ = bytes;
+  out.panels_ = to;
+  out.owner_ = std::move(memory);
+  return out;
 }
 
 std::uint64_t panels_print() {

@@ -23,10 +23,10 @@
 //   IQ1_S  d | 8 x (sc i8[16], whose sign is delta's | two bits)      zero point 1
 //   TQ1_0, TQ2_0  d | 8 x two bits      zero point 1
 //   MXFP4  d bf16[16] | nibbles      NVFP4, NVFP4_G  global/2 f32[16] | 2 x (d e4m3[2][16] | nibbles)
-//   G2..G8 of 32 values   d f32[16] | zero u8[16] (G8: zero - 128 f16[16]) | codes      codes: two bits; high bits and
-//                         two bits; nibbles; bytes, which are q and, for zero - 128, q - 128
-//   G2..G8 of 128 values  d f32[16] | zero, up to 64 bytes | 4 x codes
-//   F8 of 32 or 128 values  d f32[16] | e4m3 [k][16]      NF4, FP4  d f32[16] | nibbles
+//   G2..G4 of 32 values   d * kScaleRaise f16[16] | zero u8[16] | codes      codes: two bits; high bits and two bits; nibbles
+//   G2..G4 of 128 values  d * kScaleRaise f16[16] | zero u8[16] | 16 bytes | 4 x codes
+//   G8 of 32, 128 values  d f32[16] | zero - 128 f16[16] | (128: 32 bytes) | 1 or 4 x bytes, as Q8_0
+//   F8 of 32, 128 values  d f32[16] | e4m3 [k / 4][16][4]      NF4, FP4  d f32[16] | 2 x nibbles
 //   two bits: word w of a sub-block, bits 8*b + 2*j .. +1: the bits of k = 16*w + 4*j + b
 //
 // A matrix that was packed before may be read from elsewhere (model/packed_weights.h): panels_print() tells whether it
@@ -81,6 +81,10 @@ class PackedMatrix {
                                    std::shared_ptr<const void> owner);
   // Of all panels of such a matrix. Fails: as pack() does.
   static Result<std::uint64_t> bytes_of(DType type, std::int64_t outputs, std::int64_t k);
+
+  // The same with panels that end where K does, for kernels that read floats beside them: bf16 without the zeros behind its
+  // last pair. Fails: memory is short.
+  Result<PackedMatrix> trimmed() const;
 
   // Value k of K belongs to input order()[k] of a row; null: to input k. The caller says it, whoever multiplies
   // (matmul.h) follows it.

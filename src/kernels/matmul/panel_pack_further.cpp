@@ -142,15 +142,15 @@ struct Group : BlockGroup<kValues> {};
 
 template <int kBits, int kValues>
 void write_column(const Group<kBits, kValues>& b, BlockWriter out) {
-  constexpr int kZeroRoom = kValues == 128 ? 64 : kBits == 8 ? 32 : 16;
   const Codes<kValues> codes(b.q);
-  out.number(b.d.value());
   if constexpr (kBits == 8) {
+    out.number(b.d.value());
     out.half(StoredF16::of(to_f16(static_cast<float>(b.zero_point() - 128))));
-    out.skip(kZeroRoom - 32);
+    out.skip(kValues == 128 ? 32 : 0);
   } else {
+    out.half(StoredF16::of(to_f16(b.d.value() * kScaleRaise)));
     out.byte(static_cast<std::uint8_t>(b.zero_point()));
-    out.skip(kZeroRoom - 16);
+    out.skip(kValues == 128 ? 16 : 0);
   }
   for (int s = 0; s < kValues / 32; ++s) {
     if constexpr (kBits == 3) out.one_bit(codes.of(s), 2);
@@ -160,10 +160,11 @@ void write_column(const Group<kBits, kValues>& b, BlockWriter out) {
   }
 }
 
-struct Four : BlockScaled<32> {};  // NF4, FP4
+struct Four : BlockScaled<64> {};  // NF4, FP4
 void write_column(const Four& b, BlockWriter out) {
+  const Codes<64> codes(b.q);
   out.number(b.d.value());
-  out.nibbles(Codes<32>(b.q).words);
+  for (int s = 0; s < 2; ++s) out.nibbles(codes.of(s));
 }
 
 template <DType kType, class Block>
@@ -187,7 +188,7 @@ void pack_f8(std::int64_t k, const PanelRows& rows, std::uint8_t* panel) {
       if (rows[column].empty()) continue;
       const auto& b = reinterpret_cast<const BlockScaled<kValues>*>(rows[column].data())[block];
       BlockWriter(panel, column).number(b.d.value());
-      for (int i = 0; i < kValues; ++i) panel[64 + 16 * i + column] = b.q[i];
+      for (int i = 0; i < kValues; i += 4) std::memcpy(panel + 64 + 16 * i + 4 * column, b.q + i, 4);
     }
   }
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <regex>
 
-#include "base/checksum.h"
+#include "base/fingerprint.h"
 #include "base/json/json_fields.h"
 #include "model/adapters/adapter_names.h"
 #include "tensor/file/gguf.h"
@@ -70,16 +70,41 @@ class FactorList {
 };
 
 std::string print_of(std::string_view settings, const TensorFile& file) {
-  std::uint64_t sum = checksum(settings);
+  Fingerprint print;
+  print.add(settings);
   for (const Tensor& tensor : file.tensors()) {
-    sum = checksum(tensor.name, sum);
-    sum = checksum(to_string(tensor.shape), sum + static_cast<std::uint64_t>(tensor.dtype));
-    sum = checksum(tensor.data, sum);
+    print.add(tensor.name);
+    print.add_number(static_cast<std::uint64_t>(tensor.dtype));
+    print.add(to_string(tensor.shape));
+    print.add(tensor.data);
   }
-  return fmt::format("{:016x}", sum);
+  return print.text();
 }
 
 // --- PEFT ---
+
+// Time in proportion to the text, where the library can: patterns come from whoever made the file.
+#ifdef _GLIBCXX_RELEASE
+constexpr auto kPatternFlags = std::regex::ECMAScript | std::regex_constants::__polynomial;
+#else
+constexpr auto kPatternFlags = std::regex::ECMAScript;
+#endif
+
+// How often a pattern's counted repetitions ({2,30}) may make it repeat its parts, all of them one in the other.
+constexpr double kMostRepeats = 1000;
+double repeats_of(std::string_view pattern) {
+  double all = 1;
+  for (std::size_t at = pattern.find('{'); at != pattern.npos; at = pattern.find('{', at + 1)) {
+    double most = 1, count = 0;
+    for (std::size_t i = at + 1; i < pattern.size() && pattern[i] != '}'; ++i) {
+      const bool digit = pattern[i] >= '0' && pattern[i] <= '9';
+      count = digit ? 10 * count + (pattern[i] - '0') : 0;
+      most = std::max(most, count);
+    }
+    all *= most;
+  }
+  return all;
+}
 
 // What adapter_config.json says of scales.
 struct PeftScales {
@@ -91,7 +116,7 @@ struct PeftScales {
   static bool fits(const std::string& pattern, const std::string& module) {
     if (pattern.find_first_of("\\^$*+?()[]{}|") == std::string::npos)
       return module == pattern || module.ends_with("." + pattern);
-    return std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"));
+    return std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")", kPatternFlags));
   }
   float of(const std::string& module, int rank) const {
     double top = alpha;
@@ -111,8 +136,10 @@ Result<std::vector<std::pair<std::string, double>>> patterns(const Json& config,
   if (all == nullptr) return out;
   for (const auto& [pattern, value] : all->items()) {
     ESP_TRY(const double number, as_number(value, fmt::format("{}.{}", field, pattern), {0, 1e9}));
-    if (pattern.size() > kMostPattern)
-      return bad_request(fmt::format("a pattern of {} is longer than {} bytes", field, kMostPattern), field);
+    if (pattern.size() > kMostPattern || repeats_of(pattern) > kMostRepeats)
+      return bad_request(fmt::format("a pattern of {} is longer than {} bytes, or repeats its parts more than {} times",
+                                     field, kMostPattern, kMostRepeats),
+                         field);
     try {
       (void)PeftScales::fits(pattern, "x");
     } catch (const std::regex_error&) {
@@ -161,6 +188,10 @@ Result<PeftScales> scales_of(const Json& config) {
 
 // Puts one tensor of adapter_model.safetensors where its name says.
 Result<> take_peft(const Tensor& tensor, FactorList& factors, AdapterFile& to) {
+  constexpr std::size_t kMostName = 1024;
+  if (tensor.name.size() > kMostName)
+    return bad_file(
+        fmt::format("a tensor's name has {} bytes, but at most {} are read", tensor.name.size(), kMostName));
   const PeftName name = peft_name(tensor.name);
   switch (name.what) {
     case PeftName::What::a:

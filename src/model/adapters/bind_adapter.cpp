@@ -206,7 +206,8 @@ class AdapterBinding {
   Result<> pack_up(const MatrixPart& part, const AdapterFactors& f, const ModulePlace& place, LowRankPart& to) const {
     std::vector<StoredRow> rows;
     for (std::int64_t i = 0; i < part.outputs; ++i) rows.push_back({f.b, stored(part, place, i)});
-    ESP_TRY(to.up, pack_rows(rows, f.rank()));
+    ESP_TRY(const PackedMatrix packed, pack_rows(rows, f.rank()));
+    ESP_TRY(to.up, packed.trimmed());
     if (f.bias == nullptr) return success();
     const std::vector<float> values = decode(*f.bias);
     if (std::cmp_not_equal(values.size(), f.b->rows()))

@@ -61,11 +61,12 @@ void Linear::apply(const ComputeWith& with, const InputForms& x, float* out, std
     block.rows = rows;
     const bool first_of_two = gated_ && !paired() && &part == parts_.data();
     matmul(with.cpu, with.team, part, block, gated_ ? out : out + at, out_stride,
-           {bias() ? bias() + at : nullptr,
-            first_of_two ? Finish::store : options.finish,
-            paired() ? outputs_ : 0,
-            {},
-            kernel_format(with, part, options.wide)});
+           {.bias = bias() ? bias() + at : nullptr,
+            .finish = first_of_two ? Finish::store : options.finish,
+            .pairs = paired() ? outputs_ : 0,
+            .ordered_as = kernel_format(with, part, options.wide),
+            .added = options.added,
+            .added_column = at});
     at += part.outputs();
   }
 }
@@ -76,36 +77,46 @@ std::int64_t Linear::apart_width() const {
   return width;
 }
 
-void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const {
+void Linear::apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows, AddedSums* added) const {
   std::int64_t at = 0;
   for (const PackedMatrix& part : parts_) {
     RowBlock block = x.as(input_format(with, part, false));
     block.rows = rows;
-    matmul(with.cpu, with.team, part, block, out + at, apart_width(), {.ordered_as = kernel_format(with, part, false)});
+    matmul(with.cpu, with.team, part, block, out + at, apart_width(),
+           {.ordered_as = kernel_format(with, part, false), .added = added, .added_column = at});
     at += part.outputs();
   }
 }
 
 void Linear::join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const {
-  join_gated(cpu, gate, paired(), apart, bias(), outputs_, out);
+  join_gated(cpu, gate, apart, bias(), outputs_, out);
 }
 
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
-                             int rows) const {
+                             int rows, AddedSums* added) const {
   show(with, *this, x, rows);
   RowBlock block = x.as(format(with));
   block.rows = rows;
   matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
-         {bias(), gate, outputs_, out, kernel_format(with, parts_.front(), false)});
+         {.bias = bias(),
+          .finish = gate,
+          .pairs = outputs_,
+          .converted = out,
+          .ordered_as = kernel_format(with, parts_.front(), false),
+          .added = added});
 }
 
 void Linear::apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
-                             const ConvertedRows& out, int rows) const {
+                             const ConvertedRows& out, int rows, AddedSums* added) const {
   show(with, *this, x, rows);
   RowBlock block = x.as(format(with));
   block.rows = rows;
   matmul(with.cpu, with.team, parts_.front(), block, nullptr, 0,
-         {bias(), Finish::store, 0, out, kernel_format(with, parts_.front(), false), activation});
+         {.bias = bias(),
+          .converted = out,
+          .ordered_as = kernel_format(with, parts_.front(), false),
+          .activation = activation,
+          .added = added});
 }
 
 void Linear::expect(const ComputeWith& with, int rows, bool wide) const {

@@ -81,6 +81,7 @@ class Linear {
   struct Options {
     Finish finish = Finish::store;  // gate_... of gated parts, the others of parts side by side
     bool wide = false;              // two-byte activations for quantised weights
+    AddedSums* added = nullptr;     // to the sums; of a gated layer only where it is paired()
   };
   std::size_t bytes() const;
   void add_matrices(std::vector<NamedMatrix>& to) const;
@@ -92,19 +93,19 @@ class Linear {
              Options options) const;
   // Whether one pass computes and joins gates and what they gate.
   bool paired() const { return gated_ && parts_.size() == 1; }
-  // Of a gated layer: gates and what they gate as sums that are not joined yet, without biases, in rows of apart_width()
-  // floats (in turns by panels where paired(), else one behind the other; join() may read up to 15 floats behind the last); and
-  // one such row joined as apply() does it, bit for bit.
+  // Of a gated layer that is not paired(): gates and what they gate as sums that are not joined yet, without biases, one
+  // behind the other in rows of apart_width() floats (join() may read up to 15 floats behind the last); and one such row joined
+  // as apply() does it, bit for bit.
   std::int64_t apart_width() const;
-  void apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows) const;
+  void apply_apart(const ComputeWith& with, const InputForms& x, float* out, int rows, AddedSums* added) const;
   void join(const CpuKernels& cpu, Finish gate, const float* apart, float* out) const;
   // Whether apply_converted() can: of one matrix.
   bool converts() const { return parts_.size() == 1; }
   // Gated, or behind an activation, into rows of the form that their reader wants: they never become floats in memory.
-  void apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out,
-                       int rows) const;
+  void apply_converted(const ComputeWith& with, const InputForms& x, Finish gate, const ConvertedRows& out, int rows,
+                       AddedSums* added = nullptr) const;
   void apply_converted(const ComputeWith& with, const InputForms& x, const Activation& activation,
-                       const ConvertedRows& out, int rows) const;
+                       const ConvertedRows& out, int rows, AddedSums* added = nullptr) const;
   // Says that apply() comes next (kernels/matmul/matmul.h).
   void expect(const ComputeWith& with, int rows, bool wide) const;
 

@@ -36,7 +36,14 @@ bool same_order(const PackedMatrix::Order& a, const PackedMatrix::Order& b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-// Columns of the stored matrix become rows: whole values as they are, quantised ones decoded.
+// The matrix of a turned part's columns, where what is stored says it exactly; else null.
+std::shared_ptr<const Tensor> turned_blocks(const Tensor& tensor, const MatrixPart& part, std::int64_t inputs) {
+  const bool may = part.transposed && tensor.maker && !tensor.maker->turned();
+  return may ? tensor.maker->turned_part(part.first_input, inputs) : nullptr;
+}
+
+// Columns of the stored matrix become rows: whole values as they are, quantised ones decoded to f16, which rounds them by
+// less than a thousandth of what they were rounded by before.
 class Turned {
  public:
   Turned(const Tensor& tensor, const MatrixPart& part, std::int64_t inputs)
@@ -44,8 +51,8 @@ class Turned {
         part_(part),
         inputs_(inputs),
         decoded_(block_shape(tensor.dtype).elements > 1 || tensor.maker) {}
-  DType type() const { return decoded_ ? DType::f32 : tensor_.dtype; }
-  std::size_t value_bytes() const { return decoded_ ? sizeof(float) : block_shape(tensor_.dtype).bytes; }
+  DType type() const { return decoded_ ? DType::f16 : tensor_.dtype; }
+  std::size_t value_bytes() const { return block_shape(type()).bytes; }
 
   std::shared_ptr<std::vector<std::byte>> make(ComputeTeam& team) const {
     const std::size_t each = value_bytes(), row_bytes = each * static_cast<std::size_t>(inputs_);
@@ -53,6 +60,7 @@ class Turned {
     constexpr std::int64_t kAtOnce = 64;
     team.run(static_cast<int>((inputs_ + kAtOnce - 1) / kAtOnce), [&](int chunk) {
       std::vector<float> floats(decoded_ ? static_cast<std::size_t>(tensor_.columns()) : 0);
+      std::vector<f16> halves(floats.size());
       for (std::int64_t k = chunk * kAtOnce; k < std::min(inputs_, (chunk + 1) * kAtOnce); ++k) {
         std::span<const std::byte> stored;
         if (tensor_.maker)
@@ -61,7 +69,10 @@ class Turned {
           decode_row(tensor_.dtype, tensor_.row(part_.first_input + k), floats);
         else
           stored = tensor_.row(part_.first_input + k);
-        if (decoded_) stored = std::as_bytes(std::span(floats));
+        if (decoded_) {
+          std::ranges::transform(floats, halves.begin(), [](float value) { return to_f16(value); });
+          stored = std::as_bytes(std::span(halves));
+        }
         for (std::int64_t i = 0; i < part_.outputs; ++i)
           std::copy_n(stored.data() + static_cast<std::size_t>(part_.rows.stored(i)) * each, each,
                       out->data() + static_cast<std::size_t>(i) * row_bytes + static_cast<std::size_t>(k) * each);
@@ -112,6 +123,18 @@ class LinearLoader {
                    tensor->name,
                    {}};
     PartRows rows{tensor->name + part.rows.text(), tensor->dtype, part.outputs, {}, {}, {}};
+    if (const auto turned = turned_blocks(*tensor, part, need_.inputs)) {
+      rows.made_of += fmt::format("/turned{}", part.first_input);
+      rows.type = turned->dtype;
+      rows.open = [turned, &part] {
+        return [turned, &part](std::int64_t i) {
+          const std::span<std::byte> room = room_for_row(turned->row_bytes());
+          turned->maker->make(part.rows.stored(i), room);
+          return std::span<const std::byte>(room);
+        };
+      };
+      return rows;
+    }
     if (tensor->maker && (!part.transposed || tensor->maker->turned())) {
       if (part.joined_rows > 1)
         return Error{Error::Kind::unsupported,
@@ -245,7 +268,8 @@ std::uint64_t Linear::room_needed(const MatrixNeed& need, const Weights& weights
     const Tensor* tensor = weights.find(part.tensor);
     if (tensor == nullptr) return 0;
     const bool turns = part.transposed && !(tensor->maker && tensor->maker->turned());
-    const DType type = turns ? Turned(*tensor, part, need.inputs).type() : tensor->dtype;
+    const auto blocks = turned_blocks(*tensor, part, need.inputs);
+    const DType type = blocks ? blocks->dtype : turns ? Turned(*tensor, part, need.inputs).type() : tensor->dtype;
     const std::int64_t outputs = (part.outputs + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
     const auto bytes = PackedMatrix::bytes_of(type, outputs, need.inputs);
     if (bytes.ok()) sum += PanelFile::room_for(*bytes);

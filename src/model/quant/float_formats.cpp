@@ -14,7 +14,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kFloatBlock = 32, kLongFloatBlock = 128;
+constexpr std::int64_t kFloatBlock = 32, kLongFloatBlock = 128, kTableBlock = 64;
 
 template <class Rows>
 Tensor made_tensor(std::string name, Shape shape, DType type, std::shared_ptr<Rows> rows) {
@@ -37,6 +37,30 @@ struct BlockScales {
   }
 };
 
+// Value `row` of each of some rows of e4m3, whose scales change with whole blocks of them.
+template <int kValues>
+class TurnedFloat8Rows final : public MadeRows {
+ public:
+  TurnedFloat8Rows(const Tensor& codes, BlockScales scales, std::int64_t first, std::int64_t inputs,
+                   std::vector<const Tensor*> sources)
+      : MadeRows(std::move(sources)), codes_(codes), scales_(std::move(scales)), first_(first), inputs_(inputs) {}
+
+  void make(std::int64_t row, std::span<std::byte> out) const override {
+    auto* block = reinterpret_cast<BlockScaled<kValues>*>(out.data());
+    const auto columns = static_cast<std::size_t>(codes_.columns());
+    const std::byte* code = codes_.data.data() + static_cast<std::size_t>(first_) * columns + row;
+    for (std::int64_t k = 0; k < inputs_; k += kValues, ++block) {
+      block->d = StoredF32::of(scales_.at(first_ + k, row));
+      for (int i = 0; i < kValues; ++i, code += columns) block->q[i] = static_cast<std::uint8_t>(*code);
+    }
+  }
+
+ private:
+  const Tensor& codes_;
+  BlockScales scales_;
+  std::int64_t first_, inputs_;
+};
+
 // Rows of e4m3 with scales.
 class Float8Rows final : public MadeRows {
  public:
@@ -53,8 +77,21 @@ class Float8Rows final : public MadeRows {
       std::memcpy(out.data() + 4 * k, &value, 4);
     }
   }
+  std::shared_ptr<const Tensor> turned_part(std::int64_t first, std::int64_t inputs) const override {
+    if (auto turned = turned_in_blocks<kLongFloatBlock>(DType::f8_128, first, inputs)) return turned;
+    return turned_in_blocks<kFloatBlock>(DType::f8_32, first, inputs);
+  }
 
  private:
+  template <int kValues>
+  std::shared_ptr<const Tensor> turned_in_blocks(DType type, std::int64_t first, std::int64_t inputs) const {
+    if (inputs % kValues != 0) return nullptr;
+    for (std::int64_t k = first; k < first + inputs; k += kValues)
+      if (k / scales_.rows != (k + kValues - 1) / scales_.rows) return nullptr;
+    return std::make_shared<const Tensor>(
+        made_tensor(codes_.name, {codes_.columns(), inputs}, type,
+                    std::make_shared<TurnedFloat8Rows<kValues>>(codes_, scales_, first, inputs, sources())));
+  }
   template <int kValues>
   void blocks(std::int64_t row, std::span<const std::byte> codes, std::span<std::byte> out) const {
     auto* block = reinterpret_cast<BlockScaled<kValues>*>(out.data());
@@ -276,10 +313,10 @@ class BitsAndBytesRows final : public MadeRows {
       }
       return;
     }
-    auto* block = reinterpret_cast<BlockScaled<kFloatBlock>*>(out.data());
-    for (std::int64_t k = 0; k < inputs_; k += kFloatBlock, ++block) {
+    auto* block = reinterpret_cast<BlockScaled<kTableBlock>*>(out.data());
+    for (std::int64_t k = 0; k < inputs_; k += kTableBlock, ++block) {
       block->d = StoredF32::of(most(first + k));
-      for (std::int64_t i = 0; i < kFloatBlock; ++i) block->q[i] = static_cast<std::uint8_t>(code(first + k + i));
+      for (std::int64_t i = 0; i < kTableBlock; ++i) block->q[i] = static_cast<std::uint8_t>(code(first + k + i));
     }
   }
 
@@ -367,7 +404,7 @@ Result<Tensor> bits_and_bytes_weight(const ModuleTensors& of) {
         return unknown_format(*table, "its values are not those of NF4 or FP4");
   }
   ESP_TRY(std::vector<float> maxima, read_maxima(of, *stored, state, sources));
-  const bool whole = state.inputs % kFloatBlock == 0 && state.run % kFloatBlock == 0;
+  const bool whole = state.inputs % kTableBlock == 0 && state.run % kTableBlock == 0;
   const DType type = !whole ? DType::f32 : nf4 ? DType::nf4 : DType::fp4;
   return made_tensor(of.module() + ".weight", {state.outputs, state.inputs}, type,
                      std::make_shared<BitsAndBytesRows>(*codes, state.inputs, std::move(maxima), state.run, type, nf4,

@@ -72,9 +72,10 @@ class GroupRows final : public MadeRows {
 
   DType choose() const {
     if (!whole_blocks_of(kGroupBlock)) return DType::f32;
-    if ((m_.bits == 4 || m_.bits == 8) && plain()) return m_.bits == 4 ? DType::q4_0 : DType::q8_0;
+    const Fits fits = look();
+    if ((m_.bits == 4 || m_.bits == 8) && fits.plain) return m_.bits == 4 ? DType::q4_0 : DType::q8_0;
     const bool is_long = whole_blocks_of(kLongGroupBlock);
-    switch (m_.bits) {
+    switch (fits.raised ? m_.bits : 8) {  // bytes have a float32 as their scale, which a narrower code may need
       case 2:
         return is_long ? DType::g2_128 : DType::g2_32;
       case 3:
@@ -85,13 +86,20 @@ class GroupRows final : public MadeRows {
         return is_long ? DType::g8_128 : DType::g8_32;
     }
   }
-  // Whether every zero is the middle and every scale an f16.
-  bool plain() const {
+  struct Fits {
+    bool plain = true;   // every zero is the middle and every scale an f16
+    bool raised = true;  // every scale is one of G2 .. G4
+  };
+  Fits look() const {
     const int middle = 1 << (m_.bits - 1);
-    for (std::int64_t row = 0; row < m_.outputs; ++row)
-      for (std::int64_t g = 0; g < m_.groups; ++g)
-        if (m_.zero(row, g) != middle || !exact_as_f16(m_.scale(row, g))) return false;
-    return true;
+    Fits fits;
+    for (std::int64_t row = 0; row < m_.outputs && (fits.plain || fits.raised); ++row)
+      for (std::int64_t g = 0; g < m_.groups; ++g) {
+        const float scale = m_.scale(row, g);
+        fits.plain = fits.plain && m_.zero(row, g) == middle && exact_as_f16(scale);
+        fits.raised = fits.raised && fits_raised(scale);
+      }
+    return fits;
   }
 
   void floats(std::int64_t row, std::span<const std::uint8_t> codes, float* out) const {

@@ -1,8 +1,8 @@
 // group_rows.h: rows of codes with a scale and a zero point for each group of inputs, whichever way a file packs them.
 //
 // A format says where a matrix's codes, scales and zeros are; here they become blocks: the panels that are quickest for
-// what is there (Q4_0 and Q8_0 where all zeros are the middle and all scales are exact as f16, else G2 .. G8), and
-// floats where groups or rows are no whole blocks of 32. Inputs whose groups are mixed (GPTQ's act-order) are put into
+// what is there (Q4_0 and Q8_0 where all zeros are the middle and all scales are exact as f16, else G2 .. G8; G8 for
+// codes of any width where scales are float32 and no f16 is as exact), and floats where groups or rows are no whole blocks of 32. Inputs whose groups are mixed (GPTQ's act-order) are put into
 // the order of their groups, which order() tells.
 // Threads: as made_rows.h. Fails: as made_rows.h.
 #pragma once

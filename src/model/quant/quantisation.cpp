@@ -38,6 +38,13 @@ Result<> read_gptq(const Json& config, Quantisation& made) {
   made.bits = {bits};
   ESP_CHECK(find_integer(config, {"group_size", kAt}, {-1, 1 << 24}));
   ESP_CHECK(find_boolean(config, {"desc_act", kAt}));
+  ESP_TRY(const auto marlin, find_boolean(config, {"is_marlin_format", kAt}));
+  if (marlin.value_or(false))
+    return not_supported(
+        fmt::format("{}.is_marlin_format is true: weights laid out for one kind of graphics card are not "
+                    "supported; the checkpoint in format gptq is",
+                    kAt),
+        "is_marlin_format");
   for (const char* field : {"checkpoint_format", "format"}) {
     ESP_TRY(const auto format, find_string(config, {field, kAt}));
     if (!format) continue;
@@ -110,8 +117,10 @@ Result<> read_compressed_tensors(const Json& config, Quantisation& made) {
   if (sparse != nullptr) {
     ESP_TRY(const auto format, find_string(*sparse, {"format", "quantization_config.sparsity_config"}));
     if (format && *format != "dense")
-      return not_supported(fmt::format("weights with gaps ({}) are not supported; dense ones are", *format),
-                           "sparsity_config");
+      return not_supported(
+          fmt::format("{}.sparsity_config.format is {}, but weights with gaps are not supported; dense ones are", kAt,
+                      *format),
+          "sparsity_config");
   }
   ESP_TRY(const auto format, find_string(config, {"format", kAt}));
   constexpr std::string_view kFormats[] = {
@@ -148,12 +157,13 @@ Result<Quantisation> read_quantisation(const Json* config) {
     std::string list;
     for (const auto& [name, of] : kMethods) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
     return not_supported(
-        fmt::format("checkpoints quantised by {} are not supported; GGUF files, F32, F16 and BF16 ones "
-                    "and those of {} are",
-                    made.name, list),
+        fmt::format("{}.quant_method is {}, but {} are supported, and so are GGUF files and checkpoints that are not "
+                    "quantised",
+                    kAt, made.name, list),
         "quant_method");
   }
   made.method = known->second;
+  made.told = *config;
   switch (made.method) {
     case QuantMethod::gptq:
       ESP_CHECK(read_gptq(*config, made));

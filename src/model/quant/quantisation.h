@@ -25,6 +25,7 @@ struct Quantisation {
   bool zeros_less_one = true;                          // gptq: zero points are stored minus one (v1)
   std::vector<int> bits;                               // that some module may have; empty: not said
   std::int64_t block_rows = 128, block_columns = 128;  // of FP8 scales
+  Json told;                                           // the object itself, for who makes such tensors up
 };
 
 // `config`: the object, or null where there is none.

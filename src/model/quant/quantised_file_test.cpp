@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <tuple>
 
 #include "tensor/decode.h"
 #include "testing/data.h"
@@ -117,6 +118,122 @@ TEST(QuantisedFile, GptqRowsAreTheCodesOfTheStreamInTheirGroups) {
     }
 }
 
+Result<std::unique_ptr<TensorFile>> open_bits(std::unique_ptr<InMemory> file, std::vector<int> bits) {
+  Quantisation how;
+  how.method = QuantMethod::compressed_tensors;
+  how.bits = std::move(bits);
+  return QuantisedFile::open(std::move(file), how);
+}
+
+// Three bits as compressed-tensors packs them now (a stream) and packed them before (ten codes a word).
+TEST(QuantisedFile, PackedCodesOfThreeBitsLieInAStreamOrTenInAWord) {
+  std::mt19937_64 rng(testing::seed());
+  constexpr std::int64_t kOutputs = 8, kInputs = 64, kGroups = 2;
+  for (const bool whole : {false, true}) {
+    const std::int64_t words = whole ? 7 : 6;
+    const auto packed = random_bytes(rng, static_cast<std::size_t>(4 * kOutputs * words)),
+               zeros = random_bytes(rng, static_cast<std::size_t>(4 * kGroups));
+    const std::vector<std::int64_t> shape = {kOutputs, kInputs};
+    std::vector<std::uint16_t> scale;
+    for (int i = 0; i < kOutputs * kGroups; ++i)
+      scale.push_back(to_bf16(0.01f * static_cast<float>(1 + rng() % 9)).bits);
+    auto file = std::make_unique<InMemory>();
+    file->add("m.weight_packed", DType::i32, {kOutputs, words}, packed)
+        .add("m.weight_zero_point", DType::i32, {1, kGroups}, zeros)
+        .add("m.weight_scale", DType::bf16, {kOutputs, kGroups}, bytes_of(scale))
+        .add("m.weight_shape", DType::i64, {2}, bytes_of(shape));
+    auto made = open_bits(std::move(file), {3});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const Tensor* weight = made.value()->find("m.weight");
+    ASSERT_NE(weight, nullptr);
+    EXPECT_EQ(weight->dtype, DType::g3_32);
+    const auto bits_at = [](const std::vector<std::byte>& from, std::int64_t bit) {  // three of a stream of bits
+      int code = 0;
+      for (int b = 0; b < 3; ++b)
+        code |= (static_cast<int>(from[static_cast<std::size_t>((bit + b) / 8)]) >> ((bit + b) % 8) & 1) << b;
+      return code;
+    };
+    const auto place = [&](std::int64_t i) { return whole ? i / 10 * 32 + i % 10 * 3 : 3 * i; };
+    const auto values = decode(*weight);
+    for (std::int64_t row = 0; row < kOutputs; ++row)
+      for (std::int64_t k = 0; k < kInputs; ++k) {
+        const std::int64_t g = k / 32;
+        // Lines of zero points are words of all groups side by side: of one line here, a word each.
+        const std::vector<std::byte> word(zeros.begin() + 4 * g, zeros.begin() + 4 * g + 4);
+        const int code = bits_at(packed, 32 * words * row + place(k)), zero = bits_at(word, place(row));
+        const float d = to_float(bf16{scale[static_cast<std::size_t>(row * kGroups + g)]});
+        ASSERT_EQ(values[static_cast<std::size_t>(row * kInputs + k)], d * static_cast<float>(code - zero))
+            << whole << " " << row << ", " << k;
+      }
+  }
+}
+
+// Four bits whose activations are rounded too have a byte each in the file, and half of one in memory.
+TEST(QuantisedFile, BytesThatHoldFourBitsAreMultipliedAsFourBits) {
+  const auto with = [](std::int8_t largest, std::vector<int> bits) {
+    std::vector<std::int8_t> codes(4 * 64);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::int8_t>(static_cast<int>(i % 16) - 8);
+    codes[100] = largest;
+    auto file = std::make_unique<InMemory>();
+    file->add("m.weight", DType::i8, {4, 64}, bytes_of(codes))
+        .add("m.weight_scale", DType::f32, {4, 2}, bytes_of(std::vector<float>(8, 0.25f)));
+    auto made = open_bits(std::move(file), std::move(bits)).value();
+    const Tensor& weight = *made->find("m.weight");
+    EXPECT_EQ(decode(weight)[100], 0.25f * static_cast<float>(largest));
+    EXPECT_EQ(decode(weight)[3], 0.25f * -5);
+    return weight.dtype;
+  };
+  EXPECT_EQ(with(7, {4}), DType::q4_0);
+  EXPECT_EQ(with(-8, {4, 8}), DType::q4_0);
+  EXPECT_EQ(with(8, {4, 8}), DType::q8_0);
+  EXPECT_EQ(with(7, {8}), DType::q8_0);
+}
+
+// Scales of float32 that no f16 has keep their value: the codes get a byte.
+TEST(QuantisedFile, ScalesThatNeedAllTheirBitsKeepThem) {
+  const auto type_with = [](float scale) {
+    auto file = std::make_unique<InMemory>();
+    file->add("m.qweight", DType::i32, {8, 8}, {})
+        .add("m.qzeros", DType::i32, {1, 1}, {})
+        .add("m.scales", DType::f32, {1, 8}, bytes_of(std::vector<float>(8, scale)));
+    return open(std::move(file), QuantMethod::gptq).value()->find("m.weight")->dtype;
+  };
+  EXPECT_EQ(type_with(0.01f), DType::g8_32);
+  for (const float scale :
+       {to_float(to_bf16(0.01f)), to_float(to_bf16(3e-7f)), to_float(to_f16(0.0123f)), 0x1p-24f, 0.0f})
+    EXPECT_EQ(type_with(scale), DType::g4_32) << scale;
+}
+
+// Latent attention multiplies by columns of its matrix: of FP8 they are FP8 again where scales change with whole blocks.
+TEST(QuantisedFile, ColumnsOfEightBitFloatsStayEightBitFloats) {
+  std::mt19937_64 rng(testing::seed());
+  constexpr std::int64_t kRows = 256, kColumns = 64;
+  auto codes = random_bytes(rng, kRows * kColumns);
+  for (auto& code : codes)
+    if ((code & std::byte{0x7f}) == std::byte{0x7f}) code = std::byte{0x31};
+  auto file = std::make_unique<InMemory>();
+  file->add("m.weight", DType::f8_e4m3, {kRows, kColumns}, codes)
+      .add("m.weight_scale_inv", DType::f32, {2, 1}, bytes_of(scales(rng, 2)))
+      .add("n.weight", DType::f8_e4m3, {kRows, kColumns}, codes)
+      .add("n.weight_scale", DType::f32, {kRows, 1}, bytes_of(scales(rng, kRows)));
+  const auto made = open(std::move(file), QuantMethod::fp8).value();
+  const Tensor& weight = *made->find("m.weight");
+  const auto values = decode(weight);
+  for (const auto& [first, inputs, type] : {std::tuple{std::int64_t{128}, std::int64_t{128}, DType::f8_128},
+                                            std::tuple{std::int64_t{96}, std::int64_t{64}, DType::f8_32}}) {
+    const auto turned = weight.maker->turned_part(first, inputs);
+    ASSERT_NE(turned, nullptr) << first;
+    EXPECT_EQ(turned->dtype, type);
+    const auto columns = decode(*turned);
+    for (std::int64_t i = 0; i < kColumns; ++i)
+      for (std::int64_t k = 0; k < inputs; ++k)
+        ASSERT_EQ(columns[static_cast<std::size_t>(i * inputs + k)],
+                  values[static_cast<std::size_t>((first + k) * kColumns + i)]);
+  }
+  EXPECT_EQ(weight.maker->turned_part(112, 32), nullptr);  // across two blocks
+  EXPECT_EQ(made->find("n.weight")->maker->turned_part(0, 128), nullptr);
+}
+
 TEST(QuantisedFile, ModulesThatWereLeftOutStayAsTheyAre) {
   auto file = std::make_unique<InMemory>();
   file->add("a.weight", DType::bf16, {4, 32}, {})
@@ -188,6 +305,10 @@ TEST(Quantisation, WhatNoKernelReadsIsRefusedWithItsField) {
            Case{R"({"quant_method":"gptq","bits":"4"})", "quantization_config.bits"},
            Case{R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})",
                 "quantization_config.checkpoint_format"},
+           Case{R"({"quant_method":"gptq","bits":4,"is_marlin_format":true})", "quantization_config.is_marlin_format"},
+           Case{R"({"quant_method":"gptq","bits":4,"is_marlin_format":"yes"})", "quantization_config.is_marlin_format"},
+           Case{R"({"quant_method":"quark"})", "quantization_config.quant_method"},
+           Case{R"({"quant_method":"awq","bits":4,"version":"marlin"})", "quantization_config.version"},
            Case{R"({"quant_method":"awq","bits":4,"version":"gemv"})", "quantization_config.version"},
            Case{R"({"quant_method":"fp8","fmt":"e5m2"})", "quantization_config.fmt"},
            Case{R"({"quant_method":"fp8","weight_block_size":[128]})", "quantization_config.weight_block_size"},
@@ -203,6 +324,8 @@ TEST(Quantisation, WhatNoKernelReadsIsRefusedWithItsField) {
     const auto made = read(text);
     ASSERT_FALSE(made.ok()) << text;
     EXPECT_EQ(made.error().field, field) << made.error().message;
+    const std::string_view last = std::string_view(field).substr(std::string_view(field).rfind('.') + 1);
+    EXPECT_THAT(made.error().message, HasSubstr(std::string(last.substr(0, last.find('[')))));
   }
   EXPECT_FALSE(read(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq_v2"})")->zeros_less_one);
   EXPECT_EQ(read(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:x":{"bits":8},"-:y":{}}})")->bits,

@@ -156,32 +156,59 @@ Result<Shape> noted_shape(const Tensor& t) {
   return shape;
 }
 
-// Bits of codes of which so many words hold a row.
-int width_of_row(std::int64_t inputs, std::int64_t words, const Quantisation& how) {
-  for (const int bits : {2, 3, 4, 8})
-    if (known_width(bits, how) && (inputs + 32 / bits - 1) / (32 / bits) == words) return bits;
-  return 0;
+// How codes lie in words: one behind the other, or (three bits of older compressed-tensors) whole ones in each word.
+struct Packing {
+  int bits = 0;  // 0: none that is known
+  bool whole = false;
+
+  std::int64_t words(std::int64_t count) const {
+    return whole ? (count + 32 / bits - 1) / (32 / bits) : (count * bits + 31) / 32;
+  }
+  // Code i of words that lie `stride` apart.
+  int code(const Tensor& t, std::int64_t first, std::int64_t stride, std::int64_t i) const {
+    if (!whole) return code_at(t, first, stride, i, bits);
+    const std::int64_t in_word = 32 / bits;
+    return static_cast<int>(word_at(t, first + i / in_word * stride) >> (i % in_word * bits)) & ((1 << bits) - 1);
+  }
+};
+
+// That of rows of so many words.
+Packing packing_of(std::int64_t inputs, std::int64_t words, const Quantisation& how) {
+  for (const bool whole : {false, true})
+    for (const int bits : {2, 3, 4, 8})
+      if (const Packing packing{bits, whole}; known_width(bits, how) && packing.words(inputs) == words) return packing;
+  return {};
+}
+
+// Whether codes that may have four bits do: a file that has several widths does not say which module has which.
+bool has_four_bits(const Tensor& codes, const Quantisation& how) {
+  if (std::ranges::find(how.bits, 4) == how.bits.end()) return false;
+  return std::ranges::all_of(codes.data, [](std::byte b) {
+    const auto code = static_cast<std::int8_t>(b);
+    return -8 <= code && code < 8;
+  });
 }
 
 }  // namespace
 
 // weight_packed [outputs, inputs * bits / 32], weight_shape, weight_scale [outputs, groups], and maybe weight_zero_point
-// [outputs * bits / 32, groups] and weight_g_idx [inputs]. Words hold whole codes; all are raised by half their range.
+// [outputs * bits / 32, groups] and weight_g_idx [inputs]. Codes are raised by half their range.
 Result<Tensor> packed_weight(const ModuleTensors& of, const Quantisation& how) {
   ESP_TRY(const Tensor* codes, words_or_scales(of, ".weight_packed", true));
   ESP_TRY(const Tensor* noted, of.get(".weight_shape"));
   ESP_TRY(const Shape shape, noted_shape(*noted));
   ESP_TRY(const Tensor* stored_scales, of.get(".weight_scale"));
   if (codes->shape[0] != shape[0]) return unfit(*codes, fmt::format("{} says {} outputs", noted->name, shape[0]));
-  const int bits = width_of_row(shape[1], codes->shape[1], how);
-  if (bits == 0) return unfit(*codes, fmt::format("{} inputs in so many words are of no known width", shape[1]));
+  const Packing packing = packing_of(shape[1], codes->shape[1], how);
+  if (packing.bits == 0)
+    return unfit(*codes, fmt::format("{} inputs in so many words are of no known width", shape[1]));
   ESP_TRY(const RowScales scales, row_scales(*stored_scales, shape[0]));
   GroupMatrix m;
   m.name = of.module() + ".weight";
   m.outputs = shape[0];
   m.inputs = shape[1];
   m.groups = scales.groups;
-  m.bits = bits;
+  m.bits = packing.bits;
   m.sources = {codes, noted, stored_scales};
   if (const Tensor* order = of.find(".weight_g_idx"); order != nullptr && order->elements() > 0) {
     m.sources.push_back(order);
@@ -189,33 +216,27 @@ Result<Tensor> packed_weight(const ModuleTensors& of, const Quantisation& how) {
   } else {
     ESP_CHECK(check_even(*stored_scales, m.inputs, m.groups));
   }
-  const int in_word = 32 / bits, mask = (1 << bits) - 1;
-  const auto take = [in_word, bits, mask](std::uint32_t word, std::int64_t i) {
-    return static_cast<int>(word >> (i % in_word * bits)) & mask;
-  };
-  m.codes = [codes, take, in_word](std::int64_t row, std::span<std::uint8_t> out) {
-    for (std::size_t k = 0; k < out.size(); ++k) {
-      const auto i = static_cast<std::int64_t>(k);
-      out[k] = static_cast<std::uint8_t>(take(word_at(*codes, row * codes->shape[1] + i / in_word), i));
-    }
+  m.codes = [codes, packing](std::int64_t row, std::span<std::uint8_t> out) {
+    for (std::size_t k = 0; k < out.size(); ++k)
+      out[k] = static_cast<std::uint8_t>(packing.code(*codes, row * codes->shape[1], 1, static_cast<std::int64_t>(k)));
   };
   m.scale = [scales](std::int64_t row, std::int64_t g) { return scales.at(row, g); };
-  m.zero = [middle = 1 << (bits - 1)](std::int64_t, std::int64_t) { return middle; };
+  m.zero = [middle = 1 << (packing.bits - 1)](std::int64_t, std::int64_t) { return middle; };
   if (const Tensor* zeros = of.find(".weight_zero_point")) {
     m.sources.push_back(zeros);
-    const std::int64_t lines = (m.outputs + in_word - 1) / in_word;
+    const std::int64_t lines = packing.words(m.outputs);
     if (zeros->dtype != DType::i32 || zeros->elements() != lines * m.groups)
       return unfit(*zeros, fmt::format("I32 [{}, {}] is needed", lines, m.groups));
-    m.zero = [zeros, take, in_word, groups = m.groups](std::int64_t row, std::int64_t g) {
-      return take(word_at(*zeros, row / in_word * groups + g), row);
+    m.zero = [zeros, packing, groups = m.groups](std::int64_t row, std::int64_t g) {
+      return packing.code(*zeros, g, groups, row);
     };
   }
   return weight_of(std::move(m));
 }
 
 // weight i8 [outputs, inputs] with weight_scale and maybe weight_zero_point i8, as scales; or bitsandbytes' SCB, 127
-// times the scale of each output.
-Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation&) {
+// times the scale of each output. Codes of four bits have a byte each where activations are rounded too (w4a8).
+Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation& how) {
   ESP_TRY(const Tensor* codes, of.get(".weight"));
   if (codes->shape.size() != 2) return unfit(*codes, "it must have two dimensions");
   const Tensor* stored = of.find(".weight_scale");
@@ -228,23 +249,26 @@ Result<Tensor> int8_weight(const ModuleTensors& of, const Quantisation&) {
   m.outputs = codes->shape[0];
   m.inputs = codes->shape[1];
   m.groups = scales.groups;
-  m.bits = 8;
+  m.bits = has_four_bits(*codes, how) ? 4 : 8;
+  const int middle = 1 << (m.bits - 1);
   m.sources = {codes, stored};
   ESP_CHECK(check_even(*stored, m.inputs, m.groups));
-  m.codes = [codes](std::int64_t row, std::span<std::uint8_t> out) {
+  m.codes = [codes, middle](std::int64_t row, std::span<std::uint8_t> out) {
     const auto from = codes->row(row);
-    for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<std::uint8_t>(static_cast<int>(from[k]) ^ 128);
+    for (std::size_t k = 0; k < out.size(); ++k)
+      out[k] = static_cast<std::uint8_t>(static_cast<int>(static_cast<std::int8_t>(from[k])) + middle);
   };
   m.scale = [scales, scb](std::int64_t row, std::int64_t g) {
     return scb ? scales.at(row, g) / 127.0f : scales.at(row, g);
   };
-  m.zero = [](std::int64_t, std::int64_t) { return 128; };
+  m.zero = [middle](std::int64_t, std::int64_t) { return middle; };
   if (const Tensor* zeros = of.find(".weight_zero_point")) {
     m.sources.push_back(zeros);
     if (zeros->dtype != DType::i8 || zeros->elements() != stored->elements())
       return unfit(*zeros, fmt::format("I8 of {} values is needed", stored->elements()));
-    m.zero = [zeros, stride = scales.row_stride](std::int64_t row, std::int64_t g) {
-      return static_cast<int>(static_cast<std::int8_t>(zeros->data[static_cast<std::size_t>(row * stride + g)])) + 128;
+    m.zero = [zeros, middle, stride = scales.row_stride](std::int64_t row, std::int64_t g) {
+      const auto stored_zero = static_cast<std::int8_t>(zeros->data[static_cast<std::size_t>(row * stride + g)]);
+      return static_cast<int>(stored_zero) + middle;
     };
   }
   return weight_of(std::move(m));

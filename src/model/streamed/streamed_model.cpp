@@ -12,17 +12,6 @@
 namespace espalier {
 namespace {
 
-// The first number between points in a tensor's name; -1: it has none.
-int layer_in(const std::string& tensor) {
-  for (std::size_t at = tensor.find('.'); at != std::string::npos; at = tensor.find('.', at + 1)) {
-    std::size_t end = at + 1;
-    while (end < tensor.size() && tensor[end] >= '0' && tensor[end] <= '9') ++end;
-    if (end > at + 1 && end - at < 8 && end < tensor.size() && tensor[end] == '.')
-      return std::stoi(tensor.substr(at + 1, end - at - 1));
-  }
-  return -1;
-}
-
 void add_range(std::vector<MatrixId>& to, MatrixId first, int count) {
   for (int i = 0; first >= 0 && i < count; ++i) to.push_back(first + i);
 }

@@ -93,4 +93,16 @@ std::vector<std::string_view> hf_roles(const Names& names) {
   return all;
 }
 
+int layer_in(std::string_view tensor) {
+  constexpr std::size_t kMostDigits = 7;
+  for (std::size_t at = tensor.find('.'); at != std::string_view::npos; at = tensor.find('.', at + 1)) {
+    int number = 0;
+    std::size_t end = at + 1;
+    for (; end < tensor.size() && end - at <= kMostDigits && tensor[end] >= '0' && tensor[end] <= '9'; ++end)
+      number = 10 * number + (tensor[end] - '0');
+    if (end > at + 1 && end < tensor.size() && tensor[end] == '.') return number;
+  }
+  return -1;
+}
+
 }  // namespace espalier

@@ -33,4 +33,8 @@ struct Names {
                  const std::function<bool(const std::string&)>& known = {}) const;
 };
 
+// The layer that a tensor's name says, in any family's way ("model.layers.3.mlp...", "transformer.h.3...", "blk.3..."):
+// the first number between points. -1: none.
+int layer_in(std::string_view tensor);
+
 }  // namespace espalier

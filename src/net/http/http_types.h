@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "net/http/trace_context.h"
+
 namespace espalier::net {
 
 // A request's method; `other` is any word that is not listed.
@@ -79,6 +81,7 @@ struct HttpRequest {
   std::string id;  // x-request-id: the client's if it was fit to print, else ours
   bool http_1_0 = false;
   std::optional<OwnWork> own_work;
+  std::optional<TraceContext> trace;                    // none: nobody traces, and the client sent no traceparent
   std::chrono::steady_clock::time_point received_at{};  // when the head was complete
 
   const std::string* query_value(std::string_view name) const;

@@ -13,7 +13,11 @@ namespace asio = boost::asio;
 using Descriptor = asio::posix::stream_descriptor;
 
 Channel::Channel(Loop& loop, ServerState& state, UniqueFd socket)
-    : loop_(loop), state_(state), socket_(loop.context, socket.get()), timer_(loop.context) {
+    : loop_(loop),
+      state_(state),
+      tls_(state.tls ? state.tls->session() : nullptr),
+      socket_(loop.context, socket.get()),
+      timer_(loop.context) {
   socket.release();  // only now: the constructor of socket_ may throw
 }
 
@@ -36,8 +40,10 @@ bool Channel::peer_gone() {
 
 void Channel::queue(std::string bytes) {
   if (broken_) return;
-  if (output_.empty()) last_sent_ = Clock::now();
-  output_.push(std::move(bytes));
+  if (unsent() == 0) last_sent_ = Clock::now();
+  if (!tls_) return output_.push(std::move(bytes));
+  tls_->send(bytes);
+  output_.push(tls_->output());
 }
 
 asio::awaitable<void> Channel::wait(Clock::time_point deadline) {
@@ -79,13 +85,30 @@ void Channel::read_some() {
       end_of_input_ = true;
       break;
     case IoState::moved:
-      if (consumed_ > 0) input_.erase(0, std::exchange(consumed_, 0));
-      input_.append(loop_.scratch.data(), received);
-      bytes_read_ += received;
       state_.bytes_received.add(received);
+      bytes_read_ += received;
+      take_bytes({loop_.scratch.data(), received});
       break;
   }
   notify();
+}
+
+void Channel::take_bytes(std::string_view bytes) {
+  if (consumed_ > 0) input_.erase(0, std::exchange(consumed_, 0));
+  if (!tls_) {
+    input_.append(bytes);
+    return;
+  }
+  tls_->received(bytes, input_);
+  send_sealed();  // of the handshake, or the alert that says what was wrong
+  if (tls_->broken()) return fail();
+  end_of_input_ |= tls_->peer_closed();
+}
+
+void Channel::send_sealed() {
+  if (unsent() == 0) last_sent_ = Clock::now();
+  output_.push(tls_->output());
+  flush();
 }
 
 void Channel::watch_output() {
@@ -131,6 +154,10 @@ void Channel::fail() {
 }
 
 void Channel::shut_down_sending() {
+  if (tls_ && !broken_) {
+    tls_->close();
+    send_sealed();
+  }
   ::shutdown(socket_.native_handle(), SHUT_WR);
 }
 

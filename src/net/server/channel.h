@@ -1,6 +1,8 @@
 // channel.h: one connected socket on one io thread. It reads ahead (bounded), sends what fits, notices the end of the
 // peer, and gives the coroutine that owns it one place to sleep: wait(deadline). Internal to the module.
 //
+// With TLS (tls.h) input and queue() are the client's bytes, and unsent() those of the network.
+//
 // Nothing is buffered for an idle connection: the kernel tells that bytes are there, and one buffer per io thread takes
 // them.
 // Threads: its Loop's only.
@@ -54,7 +56,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   void queue(std::string bytes);  // to go out with the next flush()
   void flush();                   // sends what the socket takes now; the rest follows by itself
-  std::size_t unsent() const { return output_.bytes(); }
+  std::size_t unsent() const { return output_.bytes() + (tls_ ? tls_->waiting() : 0); }
   Clock::time_point last_sent() const { return last_sent_; }  // when the peer last took bytes, or there were none
 
   // Sleeps until something happened here, notify() was called or the deadline passed. May wake without a cause.
@@ -71,10 +73,13 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void watch_output();
   void watch_errors();
   void read_some();
+  void take_bytes(std::string_view bytes);
+  void send_sealed();  // what TLS has to say
   void fail();
 
   Loop& loop_;
   ServerState& state_;
+  const std::unique_ptr<TlsSession> tls_;  // null: plain. Before socket_, for its making may fail
   mutable boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   std::string input_;

@@ -20,6 +20,16 @@ constexpr std::size_t kUnpackSlice = 256 * 1024;  // of a gzipped body between t
 constexpr int kPlaceTries = 3;
 constexpr auto kPlacePause = std::chrono::milliseconds(5);
 
+// A request's place in a trace: the client's, or one of its own where somebody may want to see it.
+std::optional<TraceContext> trace_of(const Headers& headers, const std::function<bool(const TraceContext&)>& sample,
+                                     std::mt19937_64& random) {
+  const std::string_view given = headers.get("traceparent");
+  if (given.empty() && !sample) return std::nullopt;
+  TraceContext trace = continue_trace(given, headers.get("tracestate"), random(), random(), random());
+  if (sample) trace.sampled = sample(trace);
+  return trace;
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<Loop> loop, std::shared_ptr<ServerState> state, UniqueFd socket, Peer peer,
@@ -100,6 +110,8 @@ void Connection::begin_request() {
   request_id_.clear();
   origin_.clear();
   path_.clear();
+  traceparent_.clear();
+  answer_headers_ = nullptr;
   method_ = Method::get;
   http_1_0_ = wants_keep_alive_ = answered_ = streaming_ = chunked_ = input_end_seen_ = false;
   failure_status_ = 500;
@@ -158,6 +170,9 @@ Connection::Step Connection::admit() {
   state_->requests.add();
   auto answer = state_->cors.preflight(request_);
   try {
+    request_.trace = trace_of(request_.headers, state_->hooks.sample, loop_->random);
+    if (request_.trace) traceparent_ = request_.trace->traceparent();
+    if (state_->hooks.answer_headers) answer_headers_ = state_->hooks.answer_headers(request_);
     if (!answer && state_->hooks.admit) answer = state_->hooks.admit(request_);
   } catch (const std::exception& failure) {
     log::error("request {}: the admission hook threw: {}", request_id_, failure.what());

@@ -56,6 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void woken();    // the exchange has output
   void forward();  // sends what it has
   void forward_output(ExchangeOutput& output);
+  void decorate(int status, Headers& headers) const;
   void send_response(HttpResponse response);
   void send_stream_head(StreamHead head);
   void send_stream_bytes(std::string_view bytes);
@@ -87,7 +88,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<GzipReader> unpacker_;
   BodyCharge body_charge_;
   HttpRequest request_;
-  std::string request_id_, origin_, path_;  // stay here when the request goes to its handler
+  std::string request_id_, origin_, path_, traceparent_;  // stay here when the request goes to its handler
+  AnswerHeaders answer_headers_;
   Method method_ = Method::get;
   bool http_1_0_ = false, wants_keep_alive_ = false;
   std::shared_ptr<Exchange> exchange_;

@@ -106,9 +106,15 @@ bool Connection::keep_alive() const {
   return wants_keep_alive_ && !close_ && !state_->draining.load(std::memory_order_relaxed);
 }
 
+void Connection::decorate(int status, Headers& headers) const {
+  state_->cors.decorate(origin_, headers);
+  if (!traceparent_.empty()) headers.set("traceparent", traceparent_);
+  if (answer_headers_) answer_headers_(status, headers);
+}
+
 void Connection::send_response(HttpResponse response) {
   if (response.close || !keep_alive()) close_ = true;
-  state_->cors.decorate(origin_, response.headers);
+  decorate(response.status, response.headers);
   Framing framing{response.body.size(), false, !close_, http_1_0_, loop_->date.now(), request_id_};
   channel_->queue(response_head(response.status, response.headers, framing));
   if (!head_only() && status_has_body(response.status)) channel_->queue(std::move(response.body));
@@ -121,7 +127,7 @@ void Connection::send_stream_head(StreamHead head) {
   last_write_ = Clock::now();
   chunked_ = !http_1_0_ && status_has_body(head.status);
   if (!keep_alive() || http_1_0_) close_ = true;  // without chunks only the end of the connection ends a body
-  state_->cors.decorate(origin_, head.headers);
+  decorate(head.status, head.headers);
   Framing framing{std::nullopt, chunked_, !close_, http_1_0_, loop_->date.now(), request_id_};
   channel_->queue(response_head(head.status, head.headers, framing));
 }

@@ -316,7 +316,7 @@ void HttpServer::Impl::stop(std::chrono::milliseconds timeout) {
   threads_.clear();
   for (auto* limits : {state_->limits.get(), courtesy_.get()}) limits->on_release(nullptr);
   work_.clear();
-  if (!listener_.unix_path.empty()) ::unlink(std::exchange(listener_.unix_path, {}).c_str());
+  if (std::exchange(listener_.owns_path, false)) ::unlink(listener_.unix_path.c_str());
   listener_.fd.reset();
 }
 
@@ -350,9 +350,10 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(ServerOptions options, Se
   if (!hooks.handle) return bad_request("a server needs a handler", "hooks.handle");
   if (!hooks.error_body) hooks.error_body = openai_error;
   widen_read_ahead(options);
+  ESP_TRY(auto tls, TlsContext::make(options.tls));
   ESP_TRY(auto listener, make_listener(options));
   std::size_t limit = connection_limit(options);
-  auto state = std::make_shared<ServerState>(std::move(options), std::move(hooks), limit);
+  auto state = std::make_shared<ServerState>(std::move(options), std::move(hooks), limit, std::move(tls));
   try {  // the event loops open descriptors of their own
     auto impl = std::make_unique<Impl>(std::move(state), std::move(listener));
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
@@ -374,7 +375,12 @@ std::string HttpServer::url() const {
   const auto& options = impl_->state().options;
   if (port() == 0) return "unix:" + impl_->listener().unix_path;
   const bool v6 = options.host.find(':') != std::string::npos && !options.host.starts_with('[');
-  return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port());
+  return fmt::format("{}://{}{}{}:{}", impl_->state().tls ? "https" : "http", v6 ? "[" : "", options.host,
+                     v6 ? "]" : "", port());
+}
+
+Result<> HttpServer::reload_certificate() {
+  return impl_->state().tls ? impl_->state().tls->reload() : success();
 }
 
 void HttpServer::begin_drain() {

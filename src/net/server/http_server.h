@@ -32,6 +32,13 @@
 
 namespace espalier::net {
 
+// A certificate (with its chain) and its private key, as PEM.
+struct TlsFiles {
+  std::string certificate;  // empty: no TLS
+  std::string key;          // empty: it is in the certificate's file
+  std::string password;     // of the key
+};
+
 // Where the server listens, and every limit that it keeps.
 struct ServerOptions {
   using Duration = std::chrono::milliseconds;
@@ -63,7 +70,11 @@ struct ServerOptions {
   std::size_t reserved_descriptors = 32;  // of the process's limit, left for files and outgoing connections
 
   std::vector<std::string> cors_origins;  // none: off
+  TlsFiles tls;                           // none: plain HTTP
 };
+
+// Puts fields into the head of an answer, once it is known; null: none.
+using AnswerHeaders = std::function<void(int status, Headers& headers)>;
 
 // The functions that the owner of a server gives it: to admit, to handle, to format refusals.
 struct ServerHooks {
@@ -77,6 +88,12 @@ struct ServerHooks {
   std::function<void(std::string_view id, std::string_view path, const HttpError&)> refused;
   // Shape of the refusals that come from here.
   ErrorFormatter error_body = openai_error;
+  // Called when the head is complete, before `admit`: what it returns is called with every answer to this request,
+  // also to one that is refused, and must be quick. Unset: nobody adds anything.
+  std::function<AnswerHeaders(const HttpRequest& head)> answer_headers = {};
+  // Decides whether anybody wants to see a request's trace. Set: every request has one, also where the client sent no
+  // traceparent.
+  std::function<bool(const TraceContext&)> sample = {};
 };
 
 // Counters since start, and gauges (now).
@@ -105,7 +122,9 @@ class HttpServer {
 
   Result<> start();
   std::uint16_t port() const;  // 0 for a Unix socket
-  std::string url() const;     // "http://127.0.0.1:30000", "unix:/run/x.sock"
+  std::string url() const;     // "http://127.0.0.1:30000", "https://...", "unix:/run/x.sock"
+  // Reads the certificate again, for connections from now on; also done when its files change. Fails: net/server/tls.h.
+  Result<> reload_certificate();
 
   // From now on every answer closes its connection. New connections and requests still come through, so that the
   // handlers can say 503 (see draining()) and a probe can see that we are not ready.

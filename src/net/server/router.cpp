@@ -121,6 +121,15 @@ HttpResponse Router::method_refusal(const Route& route, const HttpRequest& head)
   return response;
 }
 
+std::vector<RouteName> Router::routes() const {
+  std::vector<RouteName> names;
+  for (const Route& route : routes_) {
+    names.push_back({route.pattern, {}});
+    for (const auto& [method, handler] : route.handlers) names.back().methods.push_back(method);
+  }
+  return names;
+}
+
 std::optional<HttpResponse> Router::refuse(const HttpRequest& head) const {
   if (head.path == "*") return method_refusal(Route{}, head);  // "OPTIONS *" asks for the server as a whole
   const Route* route = find(head);

@@ -25,6 +25,12 @@ namespace espalier::net {
 
 using RequestHandler = std::function<void(HttpRequest, Responder)>;
 
+// A pattern and the methods that it is served for.
+struct RouteName {
+  std::string pattern;  // without the prefix
+  std::vector<Method> methods;
+};
+
 // Patterns of paths with their handlers, and the answers for paths and methods that have none.
 class Router {
  public:
@@ -32,6 +38,8 @@ class Router {
   explicit Router(std::string prefix = {}, ErrorFormatter errors = openai_error);
 
   Result<> add(Method method, std::string_view pattern, RequestHandler handler);
+
+  std::vector<RouteName> routes() const;  // in the order they were added
 
   // What can be said from the head alone: 404, 405 with Allow, the answer to OPTIONS; nullopt: dispatch() will find a
   // handler. Meant for ServerHooks::admit, so that no body is read for a route that does not exist.

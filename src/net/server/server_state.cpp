@@ -51,10 +51,12 @@ std::uint64_t ActiveRequests::count() const {
   return count_;
 }
 
-ServerState::ServerState(ServerOptions given, ServerHooks hooks_given, std::size_t connection_limit)
+ServerState::ServerState(ServerOptions given, ServerHooks hooks_given, std::size_t connection_limit,
+                         std::shared_ptr<TlsContext> tls_given)
     : options(std::move(given)),
       hooks(std::move(hooks_given)),
       cors(options.cors_origins),
+      tls(std::move(tls_given)),
       limits(std::make_shared<ConnectionLimits>(connection_limit, options.max_per_address)) {}
 
 ServerStats ServerState::stats() const {

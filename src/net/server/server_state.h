@@ -15,6 +15,7 @@
 
 #include "net/http/cors.h"
 #include "net/server/http_server.h"
+#include "net/server/tls.h"
 
 namespace espalier::net {
 
@@ -80,11 +81,13 @@ class ActiveRequests {
 
 // Everything that the connections of one server share.
 struct ServerState {
-  ServerState(ServerOptions given, ServerHooks hooks_given, std::size_t connection_limit);
+  ServerState(ServerOptions given, ServerHooks hooks_given, std::size_t connection_limit,
+              std::shared_ptr<TlsContext> tls_given = nullptr);
 
   const ServerOptions options;
   const ServerHooks hooks;
   const Cors cors;
+  const std::shared_ptr<TlsContext> tls;  // null: plain HTTP
   const std::shared_ptr<ConnectionLimits> limits;
   ActiveRequests active;
   std::atomic<bool> draining{false};

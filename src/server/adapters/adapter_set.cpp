@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <filesystem>
 #include <utility>
 
 #include "base/json/json.h"  // in_quotes
 #include "base/log.h"
 #include "base/system/memory_room.h"
+#include "base/system/path_below.h"
 
 namespace espalier::server {
 namespace {
@@ -17,23 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostName = 256;
 constexpr std::size_t kMostAdapters = 100'000;
-constexpr auto kScanEvery = std::chrono::seconds(1);
-
-// Tells whether files of an adapter are still the same; empty: some are missing.
-std::string stamp_of(const fs::path& path) {
-  std::error_code failed;
-  std::string stamp;
-  const auto add = [&](const fs::path& file) {
-    const auto bytes = fs::file_size(file, failed);
-    if (failed) return false;
-    const auto written = fs::last_write_time(file, failed);
-    if (failed) return false;
-    stamp += fmt::format("{}:{};", bytes, written.time_since_epoch().count());
-    return true;
-  };
-  if (!fs::is_directory(path, failed)) return add(path) ? stamp : std::string();
-  return add(path / "adapter_config.json") && add(path / "adapter_model.safetensors") ? stamp : std::string();
-}
+constexpr auto kLookEvery = std::chrono::seconds(1);
 
 Result<> check_name(const std::string& name) {
   if (name.empty() || name.size() > kMostName || names_no_model(name))
@@ -53,6 +38,7 @@ struct AdapterSet::Slot {
   std::shared_ptr<const LoraAdapter> adapter;
   std::weak_ptr<Engine> engine;  // that it is bound to
   std::int64_t bytes = 0;        // of it
+  std::string print;             // of the one that was read last
   int rank = 0;
   std::uint64_t uses = 0;
   Clock::time_point used{};
@@ -64,13 +50,15 @@ struct AdapterSet::Slot {
     engine = model.engine;
     rank = about.rank;
     bytes = about.bytes;
+    print = about.print;
     used = Clock::now();
   }
   // Someone beside the set has it.
   bool in_use() const { return adapter.use_count() > 1; }
 };
 
-AdapterSet::AdapterSet(AdapterLimits limits, const ModelSet& models) : limits_(std::move(limits)), models_(models) {}
+AdapterSet::AdapterSet(AdapterLimits limits, const ModelSet& models, Aside aside)
+    : limits_(std::move(limits)), models_(models), aside_(std::move(aside)), folder_(limits_.folder) {}
 AdapterSet::~AdapterSet() = default;
 
 Result<> AdapterSet::check_new(const AdapterWish& wish, bool replaces) const {
@@ -123,8 +111,8 @@ Result<> AdapterSet::load(AdapterWish wish, const ServedModel& model, bool repla
 }
 
 Result<> AdapterSet::remove(std::string_view name) {
+  look();
   const std::scoped_lock lock(mutex_);
-  scan();
   const auto found = slots_.find(name);
   if (found == slots_.end())
     return Error{Error::Kind::not_found, fmt::format("there is no adapter {}", in_quotes(name)), "lora_name",
@@ -139,9 +127,7 @@ AdapterSet::SlotPtr AdapterSet::slot(std::string_view name) const {
   return found == slots_.end() ? nullptr : found->second;
 }
 
-std::optional<AdapterSet::Found> AdapterSet::find(std::string_view asked) {
-  const std::scoped_lock lock(mutex_);
-  scan();
+std::optional<AdapterSet::Found> AdapterSet::known(std::string_view asked) const {
   for (const std::string_view name : {asked, without_latest(asked)}) {
     if (const SlotPtr known = slot(name)) return Found{std::string(name), known->wish.place};
     for (auto colon = name.find(':'); colon != std::string_view::npos; colon = name.find(':', colon + 1)) {
@@ -152,6 +138,26 @@ std::optional<AdapterSet::Found> AdapterSet::find(std::string_view asked) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<AdapterSet::Found> AdapterSet::find_known(std::string_view asked) {
+  look_aside();
+  const std::scoped_lock lock(mutex_);
+  return known(asked);
+}
+
+// One that is known is not waited for while another thread looks.
+std::optional<AdapterSet::Found> AdapterSet::find(std::string_view asked) {
+  std::optional<Found> found;
+  {
+    const std::scoped_lock lock(mutex_);
+    found = known(asked);
+    if (found && !slot(found->name)->from_folder) return found;
+  }
+  if (!is_due()) return found;
+  look_now(found ? std::unique_lock(looking_, std::try_to_lock) : std::unique_lock(looking_));
+  const std::scoped_lock lock(mutex_);
+  return known(asked);
 }
 
 // --- what is in memory ---
@@ -247,42 +253,52 @@ int AdapterSet::place_for(const std::string& base_model) const {
   return 0;
 }
 
-void AdapterSet::scan_one(const fs::path& path) {
-  const std::string stamp = stamp_of(path);
-  const std::string name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
-  if (stamp.empty() || !check_name(name).ok() || models_.place_of(name).ok()) return;
-  if (const auto hidden = hidden_.find(name); hidden != hidden_.end() && hidden->second == stamp) return;
-  const SlotPtr known = slot(name);
-  if (known != nullptr && (!known->from_folder || known->stamp == stamp)) return;
+void AdapterSet::take_one(const FolderAdapter& found) {
+  if (!check_name(found.name).ok() || models_.place_of(found.name).ok()) return;
+  const auto hidden = hidden_.find(found.name);
+  if (hidden != hidden_.end() && hidden->second == found.stamp) return;
+  const SlotPtr before = slot(found.name);
+  if (before != nullptr && (!before->from_folder || (before->stamp == found.stamp && before->wish.path == found.path)))
+    return;
+  if (before == nullptr && slots_.size() >= kMostAdapters) return;
   auto fresh = std::make_shared<Slot>();
-  std::error_code failed;
-  const std::string base = fs::is_directory(path, failed) ? base_of_adapter(path.string()) : std::string();
-  fresh->wish = {name, path.string(), place_for(base), false};
-  fresh->stamp = stamp;
+  fresh->wish = {found.name, found.path, place_for(found.base_model), false};
+  fresh->stamp = found.stamp;
   fresh->from_folder = true;
-  slots_.insert_or_assign(name, std::move(fresh));
-  log::info("adapter {} {} in {}", name, known ? "has changed" : "found", limits_.folder);
+  slots_.insert_or_assign(found.name, std::move(fresh));
+  log::info("adapter {} {} in {}", found.name, before ? "has changed" : "found", limits_.folder);
 }
 
-void AdapterSet::scan() {
-  if (limits_.folder.empty()) return;
-  const auto now = Clock::now();
-  if (scanned_ && now - *scanned_ < kScanEvery) return;
-  scanned_ = now;
-  std::set<std::string> there;
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(limits_.folder, failed)) {
-    const fs::path& path = entry.path();
-    const bool is_folder = entry.is_directory(failed);
-    if (path.filename().string().starts_with('.') || (!is_folder && path.extension() != ".gguf")) continue;
-    if (there.size() >= kMostAdapters) break;
-    there.insert(path.string());
-    scan_one(path);
-  }
-  std::erase_if(slots_, [&](const auto& known) {
-    const Slot& slot = *known.second;
-    return slot.from_folder && (!there.contains(slot.wish.path) || stamp_of(slot.wish.path).empty());
+void AdapterSet::take(const std::map<std::string, FolderAdapter>& there) {
+  for (const auto& [name, found] : there) take_one(found);
+  std::erase_if(slots_, [&](const auto& known) { return known.second->from_folder && !there.contains(known.first); });
+}
+
+bool AdapterSet::is_due() const {
+  if (limits_.folder.empty()) return false;
+  const auto looked = looked_.load(std::memory_order_acquire);
+  return looked == 0 || Clock::now().time_since_epoch() - Clock::duration(looked) >= kLookEvery;
+}
+
+void AdapterSet::look_now(std::unique_lock<std::mutex> looking) {
+  if (!looking.owns_lock() || !is_due()) return;
+  const auto& there = folder_.look();
+  const std::scoped_lock lock(mutex_);
+  take(there);
+  looked_.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+}
+
+void AdapterSet::look() {
+  if (is_due()) look_now(std::unique_lock(looking_));
+}
+
+void AdapterSet::look_aside() {
+  if (!aside_ || !is_due() || looks_aside_.exchange(true)) return;
+  const bool taken = aside_([this] {
+    look();
+    looks_aside_ = false;
   });
+  if (!taken) looks_aside_ = false;
 }
 
 Result<std::string> AdapterSet::below_folder(const std::string& path) const {
@@ -292,27 +308,24 @@ Result<std::string> AdapterSet::below_folder(const std::string& path) const {
         "clients may load adapters only from the folder that --lora-dir names, and the server was started without",
         "lora_path",
         {}};
-  std::error_code failed;
-  const fs::path folder = fs::canonical(limits_.folder, failed);
-  const auto outside = [&] {
-    return Error{Error::Kind::not_found,
-                 fmt::format("there is no adapter {} below --lora-dir", in_quotes(path, 200)),
-                 "lora_path",
-                 {}};
-  };
-  if (failed || path.empty() || path.find('\0') != path.npos) return outside();
-  const fs::path found = fs::canonical(folder / fs::path(path), failed);  // an absolute one replaces the folder
-  if (failed) return outside();
-  const auto [end, unused] = std::mismatch(folder.begin(), folder.end(), found.begin(), found.end());
-  if (end != folder.end()) return outside();
-  return found.string();
+  if (const auto found = path_below(limits_.folder, path)) return found->string();
+  return Error{Error::Kind::not_found,
+               fmt::format("there is no adapter {} below --lora-dir", in_quotes(path, 200)),
+               "lora_path",
+               {}};
 }
 
 // --- what is told ---
 
-std::vector<AdapterEntry> AdapterSet::list() {
+std::string AdapterSet::name_of(std::string_view print) const {
   const std::scoped_lock lock(mutex_);
-  scan();
+  const auto found = std::ranges::find_if(slots_, [&](const auto& known) { return known.second->print == print; });
+  return found == slots_.end() ? std::string() : found->first;
+}
+
+std::vector<AdapterEntry> AdapterSet::list() {
+  look_aside();
+  const std::scoped_lock lock(mutex_);
   std::vector<AdapterEntry> all;
   for (const auto& [name, slot] : slots_) {
     AdapterEntry& entry = all.emplace_back();

@@ -4,17 +4,18 @@
 // Its weights leave the memory when others need the room (the one that was used least lately, pinned ones never); it is
 // read again when it is wanted again. Whoever was given an adapter keeps it until the last request ends, whatever becomes
 // of its name meanwhile: so loading and unloading lose no request.
-// Adapters may also lie in a folder, which is looked at again when somebody asks, once a second at most: each folder with
-// an adapter_config.json, and each .gguf file, is one, called as it is; changed ones are read again, missing ones forgotten.
+// Adapters may also lie in a folder (adapter_folder.h), which is looked at again when somebody asks, once a second at most:
+// changed ones are read again, missing ones forgotten.
 //
-// Units: bytes, seconds. Threads: any; use() may take as long as reading a file.
+// Units: bytes, seconds. Threads: any. use() and load() may take as long as reading a file, look() and what looks as long as
+// the folder's disk takes; nobody waits for them who does not need what they find.
 // Fails: add(), load(): bad_request for a name that is there or none; remove(): not_found; use(), load(): what loading failed
 // with, busy when adapters in use fill the memory that adapters may take.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/adapters/adapter_folder.h"
 #include "server/models/model_set.h"
 
 namespace espalier {
@@ -37,7 +39,7 @@ struct AdapterLimits {
   int most_loaded = 0;          // 0: as many as the memory holds
   int most_rank = 0;            // 0: any
   std::int64_t most_bytes = 0;  // 0: a quarter of the memory that is free when the first one is loaded
-  std::string folder;           // empty: none is looked at
+  std::string folder = {};      // empty: none is looked at
 };
 
 // An adapter to be served.
@@ -69,7 +71,9 @@ class AdapterSet {
  public:
   using Clock = std::chrono::steady_clock;
 
-  AdapterSet(AdapterLimits limits, const ModelSet& models);
+  // aside: runs what takes long on another thread, false where it cannot; null: there is none.
+  using Aside = std::function<bool(std::function<void()>)>;
+  AdapterSet(AdapterLimits limits, const ModelSet& models, Aside aside = nullptr);
   ~AdapterSet();
 
   Result<> add(AdapterWish wish);
@@ -77,17 +81,23 @@ class AdapterSet {
   Result<> load(AdapterWish wish, const ServedModel& model, bool replaces = false);
   Result<> remove(std::string_view name);
 
+  // Looks at the folder, unless that was done within a second.
+  void look();
+
   // By its name, by "model:name", or by either with ":latest"; none: no adapter is meant.
   struct Found {
     std::string name;
     int place;
   };
-  std::optional<Found> find(std::string_view asked);
+  std::optional<Found> find(std::string_view asked);  // as the folder is now: looks at it
+  std::optional<Found> find_known(
+      std::string_view asked);  // as it was when somebody looked; lets it be looked at aside
   // For requests to this model, which must be that of its place. Null: it must be read first.
   std::shared_ptr<const LoraAdapter> use_if_loaded(const std::string& name, const ServedModel& model);
   Result<std::shared_ptr<const LoraAdapter>> use(const std::string& name, const ServedModel& model);
 
-  std::vector<AdapterEntry> list();
+  std::string name_of(std::string_view print) const;  // of one that was read; empty: none is known
+  std::vector<AdapterEntry> list();  // as the folder was when somebody looked; lets it be looked at aside
   AdapterCounts counts() const;
   const std::string& folder() const { return limits_.folder; }
   // The real path of what a client names, which must lie below the folder. Fails: forbidden without a folder, not_found.
@@ -97,8 +107,12 @@ class AdapterSet {
   struct Slot;
   using SlotPtr = std::shared_ptr<Slot>;
 
-  void scan();  // under the lock
-  void scan_one(const std::filesystem::path& path);
+  bool is_due() const;
+  void look_aside();
+  void look_now(std::unique_lock<std::mutex> looking);
+  void take(const std::map<std::string, FolderAdapter>& there);  // under the lock
+  void take_one(const FolderAdapter& found);
+  std::optional<Found> known(std::string_view asked) const;
   int place_for(const std::string& base_model) const;
   Result<> check_new(const AdapterWish& wish, bool replaces) const;  // under the lock
   SlotPtr slot(std::string_view name) const;
@@ -111,8 +125,13 @@ class AdapterSet {
   mutable std::mutex mutex_;
   std::map<std::string, SlotPtr, std::less<>> slots_;
   std::map<std::string, std::string> hidden_;  // of the folder, unloaded by a client: by name, as they were then
-  std::optional<Clock::time_point> scanned_;
   AdapterCounts counts_;
+
+  Aside aside_;
+  std::mutex looking_;  // taken before mutex_
+  AdapterFolder folder_;
+  std::atomic<Clock::duration::rep> looked_{0};  // when; 0: never
+  std::atomic<bool> looks_aside_{false};
 };
 
 }  // namespace espalier::server

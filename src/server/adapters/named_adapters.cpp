@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "server/fields/field_table.h"
 
 namespace espalier::server {
 namespace {
@@ -15,24 +18,14 @@ Error no_such_adapter(std::string_view asked) {
           "lora_path", "model_not_found"};
 }
 
-// What stands in lora_path: names and nulls.
+// What stands in lora_path, one for all or one for each prompt; "" for null.
 Result<std::vector<std::string>> lora_paths(const Json& body) {
-  if (body.is_object() && find_field(body, "lora_name") != nullptr)  // to load or unload one, not to use it
-    return std::vector<std::string>();
   std::vector<std::string> names;
   const Json* given = body.is_object() ? find_field(body, "lora_path") : nullptr;
   if (given == nullptr) return names;
+  ESP_CHECK(check_adapter_names(*given, "lora_path"));
   if (given->is_string()) return std::vector<std::string>{given->get<std::string>()};
-  if (!given->is_array())
-    return bad_request("lora_path must be an adapter's name, or a list of such and null", "lora_path");
-  for (std::size_t i = 0; i < given->size(); ++i) {
-    const Json& one = (*given)[i];
-    const std::string place = fmt::format("lora_path[{}]", i);
-    if (one.is_null()) continue;
-    ESP_TRY(names.emplace_back(), as_string(one, place));
-    if (names.size() > kMostNamed)
-      return bad_request(fmt::format("lora_path names more than {} adapters", kMostNamed), "lora_path");
-  }
+  for (const Json& one : *given) names.push_back(one.is_null() ? std::string() : one.get<std::string>());
   return names;
 }
 
@@ -43,7 +36,7 @@ Result<NamedAdapters::Target> NamedAdapters::target(AdapterSet& adapters, const 
   if (names_no_model(named)) {
     ESP_TRY(const auto paths, lora_paths(body));
     for (const std::string& path : paths)
-      if (const auto found = adapters.find(path)) return Target{found->place, {}};
+      if (const auto found = path.empty() ? std::nullopt : adapters.find(path)) return Target{found->place, {}};
     return Target{};
   }
   const auto place = models.place_of(named);
@@ -52,8 +45,19 @@ Result<NamedAdapters::Target> NamedAdapters::target(AdapterSet& adapters, const 
   return place.error();
 }
 
+Result<NamedAdapters::Target> NamedAdapters::known_target(AdapterSet& adapters, const ModelSet& models,
+                                                          std::string_view named) {
+  if (names_no_model(named)) return Target{};
+  const auto place = models.place_of(named);
+  if (place.ok()) return Target{*place, {}};
+  if (const auto found = adapters.find_known(named)) return Target{found->place, found->name};
+  return place.error();
+}
+
 Result<> NamedAdapters::add(AdapterSet& adapters, int place, const std::string& name) {
   if (name.empty() || names_.contains(name)) return success();
+  if (names_.size() >= kMostNamed)
+    return bad_request(fmt::format("lora_path names more than {} adapters", kMostNamed), "lora_path");
   const auto found = adapters.find(name);
   if (!found) return no_such_adapter(name);
   if (found->place != place)
@@ -64,16 +68,24 @@ Result<> NamedAdapters::add(AdapterSet& adapters, int place, const std::string& 
 }
 
 Result<NamedAdapters> NamedAdapters::of(AdapterSet& adapters, const Target& target, std::string_view named,
-                                        const Json& body) {
+                                        const Json& body, AdapterUse use) {
   NamedAdapters out;
   if (!target.adapter.empty()) {
     out.named_ = named;
     out.by_model_ = target.adapter;
     out.names_.emplace(target.adapter, target.adapter);
   }
-  ESP_TRY(const auto paths, lora_paths(body));
-  for (const std::string& path : paths) ESP_CHECK(out.add(adapters, target.place, path));
+  if (use == AdapterUse::none) return out;
+  ESP_TRY(out.by_path_, lora_paths(body));
+  if (use != AdapterUse::each && out.by_path_.size() > 1)
+    return bad_request(
+        fmt::format("lora_path has {} entries, but this route takes one adapter for all of its body; send "
+                    "its name",
+                    out.by_path_.size()),
+        "lora_path");
+  for (const std::string& path : out.by_path_) ESP_CHECK(out.add(adapters, target.place, path));
   ESP_CHECK(out.add_numbered(adapters, target.place, body));
+  if (use == AdapterUse::named) out.names_.clear();
   return out;
 }
 
@@ -81,6 +93,7 @@ Result<NamedAdapters> NamedAdapters::of(AdapterSet& adapters, const Target& targ
 Result<> NamedAdapters::add_numbered(AdapterSet& adapters, int place, const Json& body) {
   const Json* given = body.is_object() ? find_field(body, "lora") : nullptr;
   if (given == nullptr || !given->is_array() || given->empty()) return success();
+  adapters.look();
   const std::vector<AdapterEntry> all = adapters.list();
   for (const Json& one : *given) {
     if (!one.is_object()) return bad_request("lora must be a list of objects {\"id\": N, \"scale\": 1}", "lora");
@@ -117,15 +130,21 @@ Result<> NamedAdapters::load(AdapterSet& adapters, const ServedModel& model) {
   return success();
 }
 
-Result<std::shared_ptr<const LoraAdapter>> NamedAdapters::get(std::string_view lora_path) const {
-  std::string_view name = by_number_.empty() ? by_model_ : by_number_;
-  if (!lora_path.empty()) {
-    const auto known = names_.find(lora_path);
-    if (known == names_.end()) return no_such_adapter(lora_path);
-    name = known->second;
+Result<> NamedAdapters::check_count(std::size_t prompts) const {
+  if (by_path_.size() <= 1 || by_path_.size() == prompts) return success();
+  return bad_request(fmt::format("lora_path has {} entries for {} prompts; send one for all, or one per prompt",
+                                 by_path_.size(), prompts),
+                     "lora_path");
+}
+
+std::shared_ptr<const LoraAdapter> NamedAdapters::get(std::size_t i) const {
+  std::string name = by_number_.empty() ? by_model_ : by_number_;
+  if (!by_path_.empty()) {
+    const std::string& path = by_path_[by_path_.size() == 1 ? 0 : std::min(i, by_path_.size() - 1)];
+    if (const auto known = names_.find(path); known != names_.end()) name = known->second;
   }
   const auto found = taken_.find(name);
-  return found == taken_.end() ? std::shared_ptr<const LoraAdapter>() : found->second;
+  return found == taken_.end() ? nullptr : found->second;
 }
 
 }  // namespace espalier::server

@@ -1,7 +1,8 @@
 // named_adapters.h: which adapters a body names, in `model` or in lora_path, and how a request gets its own.
 //
 // `model` may be an adapter's name or "model:adapter"; lora_path is a name, or a list with one or null for each prompt; of
-// llama.cpp `lora` is [{"id": N, "scale": 1}], N being a place in the list of adapters. Those count before that of `model`.
+// llama.cpp `lora` is [{"id": N, "scale": 1}], N being a place in the list of adapters. lora_path counts before `lora`, and
+// that before `model`.
 // Threads: values and const calls; load() may take as long as reading files. Fails: not_found and bad_request naming
 // lora_path; what loading fails with.
 #pragma once
@@ -18,6 +19,14 @@
 
 namespace espalier::server {
 
+// What a route does with adapters.
+enum class AdapterUse {
+  none,   // it reads nothing about them
+  named,  // they tell which model is meant, and are not read
+  one,    // one for all of the body
+  each,   // one for each prompt of the body
+};
+
 // The adapters of one call, which it keeps in memory.
 class NamedAdapters {
  public:
@@ -28,16 +37,21 @@ class NamedAdapters {
   };
   // `named`: what the body or the query call the model; empty: nothing.
   static Result<Target> target(AdapterSet& adapters, const ModelSet& models, std::string_view named, const Json& body);
+  // The same for who must not wait: --lora-dir is as it was when somebody looked.
+  static Result<Target> known_target(AdapterSet& adapters, const ModelSet& models, std::string_view named);
 
   NamedAdapters() = default;
   // Of a call that is for `target`. Fails: an adapter of another model, or none.
-  static Result<NamedAdapters> of(AdapterSet& adapters, const Target& target, std::string_view named, const Json& body);
+  static Result<NamedAdapters> of(AdapterSet& adapters, const Target& target, std::string_view named, const Json& body,
+                                  AdapterUse use);
 
   bool take_loaded(AdapterSet& adapters, const ServedModel& model);  // false: load() has to read some
   Result<> load(AdapterSet& adapters, const ServedModel& model);
 
-  // Of a request: `lora_path` as it was given for it, empty where it was not.
-  Result<std::shared_ptr<const LoraAdapter>> get(std::string_view lora_path) const;
+  // Fails: lora_path is a list of another length.
+  Result<> check_count(std::size_t prompts) const;
+  // Of prompt i of the body; null: none is meant.
+  std::shared_ptr<const LoraAdapter> get(std::size_t i = 0) const;
   const std::string& by_model() const { return by_model_; }  // its name; empty: `model` named none
   const std::string& named() const { return named_; }        // as `model` named it
 
@@ -46,6 +60,7 @@ class NamedAdapters {
   Result<> add_numbered(AdapterSet& adapters, int place, const Json& body);
 
   std::string named_, by_model_, by_number_;
+  std::vector<std::string> by_path_;                       // one for all, or one for each prompt; "": none
   std::map<std::string, std::string, std::less<>> names_;  // what bodies call them -> their own
   std::map<std::string, std::shared_ptr<const LoraAdapter>, std::less<>> taken_;
 };

@@ -1,5 +1,7 @@
 #include "server/admission/gate.h"
 
+#include <ctime>
+
 #include "server/delivery/dialect.h"
 #include "server/metrics/request_log.h"
 #include "server/routes/routes.h"
@@ -25,8 +27,17 @@ net::HttpError unauthorized() {
   return {401, "this server needs an API key: send Authorization: Bearer KEY", "invalid_api_key", {}, 0};
 }
 
+net::HttpError expired_key() {
+  return {401, "this API key has expired; ask whoever runs the server for another one", "invalid_api_key", {}, 0};
+}
+
 net::HttpError forbidden(std::string message) {
   return {403, std::move(message), "forbidden", {}, 0};
+}
+
+// Reading, listing and cancelling cost nothing of a key's limits.
+bool is_charged(const net::HttpRequest& head, const RoutePolicy& policy) {
+  return head.method == net::Method::post && policy.access == Access::user && policy.needs == Needs::work;
 }
 
 std::string_view code_of(int status) {
@@ -47,6 +58,7 @@ std::optional<net::HttpError> Gate::check_key(const net::HttpRequest& head) cons
   if (policy.access == Access::open) return std::nullopt;
   if (policy.access == Access::metrics && !service_.options.metrics_auth) return std::nullopt;
   const Caller caller = keys.caller(head.headers, policy.basic);
+  if (caller == Caller::expired) return expired_key();
   if (policy.access == Access::control && keys.wants_admin_key()) {
     if (caller == Caller::admin) return std::nullopt;
     return caller == Caller::user ? forbidden("this route needs the admin key") : unauthorized();
@@ -56,6 +68,19 @@ std::optional<net::HttpError> Gate::check_key(const net::HttpRequest& head) cons
     return forbidden("control routes need --admin-api-key when the server listens beyond this machine");
   }
   return std::nullopt;
+}
+
+Result<> Gate::charge_key(const net::HttpRequest& head) const {
+  const auto account = service_.keys->account(head);
+  return account ? account->take_request(steady_seconds()) : success();
+}
+
+net::AnswerHeaders Gate::answer_headers(const KeyRing& keys, const net::HttpRequest& head) {
+  auto account = keys.account(head);
+  if (!account || !account->limited() || account->expired(std::time(nullptr))) return {};
+  return [account = std::move(account)](int status, net::Headers& headers) {
+    account->tell(status, headers, steady_seconds());
+  };
 }
 
 net::HttpResponse Gate::refusal(const net::HttpRequest& head, const net::HttpError& error) const {
@@ -87,7 +112,8 @@ std::optional<net::HttpResponse> Gate::operator()(const net::HttpRequest& head) 
   }
   if (asked.needs == Needs::nothing) return std::nullopt;
   if (asked.needs == Needs::model && service_.has_model()) return std::nullopt;
-  const auto ready = service_.need_ready();
+  auto ready = service_.need_ready();
+  if (ready.ok() && is_charged(head, asked)) ready = charge_key(head);
   if (ready.ok()) return std::nullopt;
   net::HttpError error = net::http_error(ready.error());
   if (error.retry_after_seconds > 0) error.retry_after_seconds = service_.retry_after();

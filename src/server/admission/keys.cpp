@@ -5,7 +5,11 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <fstream>
+#include <set>
+
+#include "server/steady_seconds.h"
 
 namespace espalier::server {
 namespace {
@@ -43,6 +47,13 @@ std::string password_of(std::string_view base64) {
   return colon == std::string::npos ? std::string() : plain.substr(colon + 1);
 }
 
+std::string tenant_name(std::string_view key) {
+  const KeyDigest full = sha256(std::string("tenant:").append(key));
+  std::string name;
+  for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", full[i]);
+  return name;
+}
+
 }  // namespace
 
 KeyDigest sha256(std::string_view text) {
@@ -69,41 +80,70 @@ Result<std::unique_ptr<KeyRing>> KeyRing::load(std::vector<std::string> keys, st
 }
 
 Result<> KeyRing::reload() {
-  ESP_TRY(auto digests, read_keys());
+  ESP_TRY(auto known, read_keys());
   const std::scoped_lock lock(mutex_);
-  digests_ = std::move(digests);
+  keep_accounts(known);
+  known_ = std::move(known);
   return success();
 }
 
-Result<std::vector<KeyDigest>> KeyRing::read_keys() const {
-  std::vector<KeyDigest> digests;
-  for (const auto& key : given_) digests.push_back(sha256(key));
-  if (file_.empty()) return digests;
-  struct stat status{};
-  if (::stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+// Whoever has used up a minute's tokens does not get them again by a SIGHUP.
+void KeyRing::keep_accounts(std::vector<Known>& known) const {
+  for (Known& now : known) {
+    for (const Known& before : known_) {
+      if (!now.account || !before.account || !equal(now.digest, before.digest)) continue;
+      before.account->set_terms(now.account->terms(), steady_seconds());
+      now.account = before.account;
+    }
   }
+}
+
+Result<std::vector<KeyRing::Known>> KeyRing::read_keys() const {
+  std::vector<Known> known;
+  for (const auto& key : given_) known.push_back({sha256(key), tenant_name(key), nullptr});
+  if (!file_.empty()) ESP_CHECK(read_file(known));
+  return known;
+}
+
+Result<KeyRing::Known> KeyRing::read_line(std::string_view line) {
+  const std::string_view key = line.substr(0, line.find_first_of(" \t"));
+  ESP_TRY(KeyTerms terms, parse_key_terms(line.substr(key.size())));
+  auto account = key.size() == line.size() ? nullptr : std::make_shared<KeyAccount>(std::move(terms));
+  return Known{sha256(key), tenant_name(key), std::move(account)};
+}
+
+Result<> KeyRing::read_file(std::vector<Known>& known) const {
+  const Error unreadable{
+      Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  struct stat status{};
+  if (::stat(file_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return unreadable;
   if (static_cast<std::size_t>(status.st_size) > kMostKeyFileBytes) {
     return bad_request(fmt::format("the key file {} has more than {} bytes", file_, kMostKeyFileBytes), "api-key-file");
   }
   std::ifstream in(file_);
-  if (!in)
-    return Error{Error::Kind::not_found, fmt::format("the key file {} cannot be read", file_), "api-key-file", {}};
+  if (!in) return unreadable;
   std::size_t found = 0;
+  int number = 0;
+  std::set<KeyDigest> seen;
   for (std::string line; std::getline(in, line);) {
-    const auto key = trimmed(line);
-    if (key.empty() || key.front() == '#') continue;
-    digests.push_back(sha256(key));
+    ++number;
+    const auto text = trimmed(line);
+    if (text.empty() || text.front() == '#') continue;
+    auto read = read_line(text);
+    if (read.ok() && !seen.insert(read->digest).second) read = bad_request("this key stands in the file twice");
+    if (!read.ok())
+      return bad_request(fmt::format("{}, line {}: {}", file_, number, read.error().message), "api-key-file");
+    known.push_back(std::move(read).value());
     ++found;
   }
   // An empty file would quietly open the server to everybody.
   if (found == 0) return bad_request(fmt::format("the key file {} holds no key", file_), "api-key-file");
-  return digests;
+  return success();
 }
 
 bool KeyRing::wants_key() const {
   const std::scoped_lock lock(mutex_);
-  return !digests_.empty();
+  return !known_.empty();
 }
 
 std::string KeyRing::presented(const net::Headers& headers, bool basic) {
@@ -117,20 +157,31 @@ Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
   const std::string key = presented(headers, basic);
   const KeyDigest shown = sha256(key);
   const bool admin = has_admin_ & equal(shown, admin_);
-  bool user = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    for (const auto& known : digests_) user |= equal(shown, known);
-  }
+  const Known* found = nullptr;
+  const std::scoped_lock lock(mutex_);
+  for (const Known& known : known_) found = equal(shown, known.digest) ? &known : found;
   if (key.empty()) return Caller::nobody;
-  return admin ? Caller::admin : user ? Caller::user : Caller::nobody;
+  if (admin) return Caller::admin;
+  if (found == nullptr) return Caller::nobody;
+  return found->account && found->account->expired(std::time(nullptr)) ? Caller::expired : Caller::user;
+}
+
+std::shared_ptr<KeyAccount> KeyRing::account(const net::HttpRequest& http) const {
+  const std::string key = http.own_work ? std::string() : presented(http.headers, true);
+  const KeyDigest shown = sha256(key);
+  const std::scoped_lock lock(mutex_);
+  for (const Known& known : known_) {
+    if (!known.account) continue;
+    if (http.own_work ? known.tenant == http.own_work->tenant : equal(shown, known.digest)) return known.account;
+  }
+  return nullptr;
 }
 
 bool KeyRing::may_read_all(const net::Headers& headers) const {
   const Caller who = caller(headers, true);
   if (has_admin_) return who == Caller::admin;
   const std::scoped_lock lock(mutex_);
-  return digests_.empty() || (digests_.size() == 1 && who == Caller::user);
+  return known_.empty() || (known_.size() == 1 && who == Caller::user);
 }
 
 std::string KeyRing::tenant(const net::HttpRequest& http) {
@@ -143,11 +194,7 @@ std::string KeyRing::owner(const net::HttpRequest& http) const {
 
 std::string KeyRing::tenant(const net::Headers& headers) {
   const std::string key = presented(headers, true);
-  if (key.empty()) return {};
-  const KeyDigest full = sha256("tenant:" + key);
-  std::string name;
-  for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", full[i]);
-  return name;
+  return key.empty() ? std::string() : tenant_name(key);
 }
 
 }  // namespace espalier::server

@@ -1,10 +1,12 @@
-// keys.h: who may call: API keys and the admin key, kept as SHA-256 digests.
+// keys.h: who may call: API keys and the admin key, kept as SHA-256 digests, and what each key may use.
 //
+// A line of the key file is a key, and behind it, after white space, what it is called and may use
+// (key_account.h): "sk-abc name=alice rpm=60 tpm=100000 expires=2027-01-31". '#' begins a comment line.
 // A presented key is hashed and compared with every digest in constant time, so neither its length nor how much of it
 // is right can be measured; a wrong key and an unknown one look the same.
-// Threads: all calls from any thread; reload() replaces the keys at once.
-// Fails:   load: bad_request for an empty key, not_found or bad_request for a key file that cannot be read or holds no
-//          key; the old keys stay.
+// Threads: all calls from any thread; reload() replaces the keys at once. A key that stays keeps what it has used.
+// Fails:   load: bad_request for an empty key, not_found or bad_request for a key file that cannot be read, holds no
+//          key, one twice, or terms that are none; the old keys stay.
 #pragma once
 
 #include <array>
@@ -16,14 +18,15 @@
 
 #include "espalier/error.h"
 #include "net/http/http_types.h"
+#include "server/admission/key_account.h"
 
 namespace espalier::server {
 
 using KeyDigest = std::array<unsigned char, 32>;
 KeyDigest sha256(std::string_view text);
 
-// Who a presented key belongs to.
-enum class Caller { nobody, user, admin };
+// Who a presented key belongs to; `expired`: to a user, until a time that has passed.
+enum class Caller { nobody, expired, user, admin };
 
 // The digests of all keys that are accepted, from options and from a file that can be read again.
 class KeyRing {
@@ -46,18 +49,31 @@ class KeyRing {
   static std::string tenant(const net::HttpRequest& http);  // also of what the server does by itself
   // Whose a stored thing is: the presented key's name; "" for everybody where no key is asked for.
   std::string owner(const net::HttpRequest& http) const;
+  // What the presented key has left, also of what the server does by itself for its owner; null for a key without
+  // limits and name, for the admin key, and without one.
+  std::shared_ptr<KeyAccount> account(const net::HttpRequest& http) const;
 
  private:
+  // One accepted key.
+  struct Known {
+    KeyDigest digest;
+    std::string tenant;                   // as tenant() names it
+    std::shared_ptr<KeyAccount> account;  // null: it has no terms
+  };
+
   KeyRing() = default;
   static std::string presented(const net::Headers& headers, bool basic);
-  Result<std::vector<KeyDigest>> read_keys() const;
+  Result<std::vector<Known>> read_keys() const;
+  Result<> read_file(std::vector<Known>& known) const;
+  static Result<Known> read_line(std::string_view line);
+  void keep_accounts(std::vector<Known>& known) const;
 
   std::vector<std::string> given_;
   std::string file_;
   KeyDigest admin_{};
   bool has_admin_ = false;
   mutable std::mutex mutex_;
-  std::vector<KeyDigest> digests_;
+  std::vector<Known> known_;
 };
 
 }  // namespace espalier::server

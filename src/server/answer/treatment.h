@@ -18,16 +18,14 @@ std::string cache_scope(const Service& service, const net::HttpRequest& http, st
 // The priority of a request: its field, else the header x-priority.
 int priority_of(const net::HttpRequest& http, int field);
 
-// `asked`: cache_salt, extra_key, priority, background, user and deadline_ms of a body, and lora_path where it has one.
-// An adapter that is not among the call's is none: whoever reads a body's lora_path has checked it (NamedAdapters::of).
+// `asked`: cache_salt, extra_key, priority, background, user and deadline_ms of a body; i: which of its prompts it is, for
+// the adapter.
 template <typename Fields>
-RequestFields treatment(const Call& call, const Fields& asked, std::string id) {
+RequestFields treatment(const Call& call, const Fields& asked, std::string id, std::size_t i = 0) {
   RequestFields fields;
   fields.id = std::move(id);
   fields.scope = cache_scope(call.service, call.http, asked.cache_salt, asked.extra_key);
-  std::string_view lora_path;
-  if constexpr (requires { asked.lora_path; }) lora_path = asked.lora_path;
-  if (auto adapter = call.adapters.get(lora_path); adapter.ok()) fields.adapter = std::move(adapter).value();
+  fields.adapter = call.adapters.get(i);
   fields.priority = priority_of(call.http, asked.priority);
   fields.background = asked.background || (call.http.own_work && call.http.own_work->later);
   fields.tenant = KeyRing::tenant(call.http);

@@ -11,11 +11,11 @@
 namespace espalier::server {
 namespace {
 
-constexpr std::string_view kNames[] = {"model",          "max_tokens",   "messages",     "system",
-                                       "stop_sequences", "stream",       "temperature",  "top_p",
-                                       "top_k",          "tools",        "tool_choice",  "thinking",
-                                       "metadata",       "service_tier", "container",    "context_management",
-                                       "output_config",  "mcp_servers",  "cache_control"};
+constexpr std::string_view kNames[] = {"model",          "max_tokens",   "messages",      "system",
+                                       "stop_sequences", "stream",       "temperature",   "top_p",
+                                       "top_k",          "tools",        "tool_choice",   "thinking",
+                                       "metadata",       "service_tier", "container",     "context_management",
+                                       "output_config",  "mcp_servers",  "cache_control", "lora_path"};
 
 Error not_served(const std::string& place, std::string_view type) {
   return bad_request(
@@ -246,6 +246,10 @@ Result<> read_sampling(const Json& body, SamplingParams& out, bool counts) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> messages_field_names() {
+  return kNames;
+}
 
 std::vector<std::string> unknown_messages_fields(const Json& body) {
   std::vector<std::string> unknown;

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json/json.h"
@@ -35,6 +37,7 @@ Result<MessagesBody> parse_messages(const Json& body, const ServerOptions& optio
                                     bool counts);
 // The conversation of such a body alone.
 Result<ChatPrompt> messages_prompt(const Json& body, const ServerOptions& options);
+std::span<const std::string_view> messages_field_names();
 std::vector<std::string> unknown_messages_fields(const Json& body);
 
 }  // namespace espalier::server

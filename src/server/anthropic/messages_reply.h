@@ -36,6 +36,7 @@ class MessagesReply final : public Reply {
   explicit MessagesReply(MessagesReplyOptions options);
   void add(int prompt, TextEvent event, std::string& out) override;
   void finish(std::string& out) override;
+  int calls() const override { return parser_.calls(); }
 
  private:
   struct Block {

@@ -109,7 +109,10 @@ void write_stored(EventWriter& json, const CacheEvent& event) {
   json.field("block_size").whole(kCacheBlockTokens);
   json.field("lora_id").nil();
   json.field("medium").text(name(event.tier));
-  json.field("lora_name").nil();
+  if (event.adapter.empty())
+    json.field("lora_name").nil();
+  else
+    json.field("lora_name").text(event.adapter);
 }
 
 void write_event(EventWriter& out, const CacheEvent& event) {

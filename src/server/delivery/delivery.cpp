@@ -19,6 +19,10 @@ Error with_default(Error error, FinishReason reason) {
   return error;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
+}
+
 }  // namespace
 
 const char* to_string(FinishReason reason) {
@@ -43,6 +47,7 @@ Delivery::Delivery(Service& service, std::shared_ptr<ServedModel> model, net::Ht
       responder_(std::move(responder)),
       generation_(std::move(generation)),
       handle_(std::make_shared<DeliveryHandle>()),
+      account_(service.keys->account(request_)),
       ready_(std::make_unique<std::atomic<bool>[]>(generation_.requests.size())),
       started_(std::chrono::steady_clock::now()),
       deadline_(request_.own_work
@@ -79,6 +84,7 @@ Result<> Delivery::submit() {
     open_choices_ += static_cast<std::size_t>(sampling.n);
     rules.emplace_back(request, model_->tokenizer());
   }
+  if (account_) ESP_CHECK(account_->take_prompt(summary_.prompt_tokens, steady_seconds()));
   ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
   for (std::size_t i = 0; i < streams.size(); ++i) streams_.emplace_back(std::move(streams[i]), rules[i]);
   return success();
@@ -159,7 +165,7 @@ void Delivery::note_token(const TextEvent& event) {
   const auto* delta = std::get_if<TextDelta>(&event);
   if (delta == nullptr) return;
   if (generation_.observer) generation_.observer->token(delta->choice, delta->token.id);
-  if (tokens_++ == 0) first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (tokens_++ == 0) first_token_ = seconds_since(started_);
 }
 
 bool Delivery::deliver() {
@@ -170,6 +176,7 @@ bool Delivery::deliver() {
       return refuse(with_default(end->error, end->reason));
     }
     generation_.reply->add(next.prompt + part_, std::move(next.event), out_.text);
+    note_calls();
     if (generation_.stream && out_.text.size() >= kPieceBytes && !flush()) return true;
     if (out_.paused()) return true;
   }
@@ -184,9 +191,17 @@ bool Delivery::deliver() {
   return true;
 }
 
+void Delivery::note_calls() {
+  const auto calls = static_cast<std::size_t>(generation_.reply->calls());
+  if (calls > summary_.call_begins.size()) summary_.call_begins.resize(calls, seconds_since(started_));
+}
+
 bool Delivery::note_end(const TextEnd& end) {
   --open_choices_;
-  if (end.choice == 0 && part_ == 0) summary_.cached_tokens += end.usage.cached_tokens;
+  if (end.choice == 0 && part_ == 0) {
+    summary_.cached_tokens += end.usage.cached_tokens;
+    if (summary_.cache_end.empty()) summary_.cache_end = end.usage.cache_end;
+  }
   summary_.completion_tokens += end.usage.completion_tokens;
   if (summary_.finish_reason.empty()) summary_.finish_reason = to_string(end.reason);
   if (end.timing.finished >= summary_.timing.finished) summary_.timing = end.timing;
@@ -325,12 +340,15 @@ void Delivery::record(int code, std::string_view finish_reason) {
   service_.drain_rate.finished(steady_seconds());
   service_.metrics.answered(request_.route, finish_reason, code, model_->name());
   (generation_.stream ? service_.metrics.streamed : service_.metrics.whole).add();
-  if (!service_.options.log_requests) return;
+  if (account_) account_->take_output(std::max(summary_.completion_tokens, tokens_), steady_seconds());
+  if (!service_.options.log_requests && !service_.tracer) return;
   ReplySummary told = summary_;
   told.completion_tokens = std::max(told.completion_tokens, tokens_);
   if (told.timing.first_token == 0) told.timing.first_token = first_token_;
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  log_request({request_.id, request_.route, code, elapsed}, told, finish_reason);
+  if (service_.tracer) service_.tracer->record(request_, model_->name(), code, finish_reason, told, started_);
+  if (!service_.options.log_requests) return;
+  const double elapsed = seconds_since(started_);
+  log_request(line_of(request_, code, elapsed, account_.get()), told, finish_reason);
 }
 
 }  // namespace espalier::server

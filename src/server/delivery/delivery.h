@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/system/crash_report.h"
 #include "net/http/sse.h"
 #include "server/delivery/answer_stream.h"
 #include "server/delivery/dialect.h"
@@ -86,6 +87,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   void collect();
   bool deliver();  // false: it is over
   void note_token(const TextEvent& event);
+  void note_calls();
   bool note_end(const TextEnd& end);  // false: it is an error that ends the whole request
   bool finish();
   bool finish_stream();
@@ -100,6 +102,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   Service& service_;
   const std::shared_ptr<ServedModel> model_;
   net::HttpRequest request_;
+  const RunningRequest running_id_{request_.id};  // for a crash
   net::Responder responder_;
   AnswerStream out_;
   Generation generation_;
@@ -107,6 +110,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
 
   std::vector<TextStream> streams_;
   const std::shared_ptr<DeliveryHandle> handle_;
+  const std::shared_ptr<KeyAccount> account_;   // of the caller's key; null: it has no limits
   std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
   std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
   std::size_t open_choices_ = 0;

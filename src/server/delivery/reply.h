@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/stream/text_stream.h"
 #include "net/http/error_body.h"
@@ -22,6 +23,8 @@ class Reply {
   virtual void add(int prompt, TextEvent event, std::string& out) = 0;
   // Nothing more is known now: what add() kept back to join it with what might follow at once goes out.
   virtual void settle(std::string&) {}
+  // Calls of tools in the answer so far.
+  virtual int calls() const { return 0; }
   // Every choice has ended: a request that goes on from there, whose events come with the next number as their prompt.
   virtual Result<std::optional<Request>> next() { return std::optional<Request>(); }
   // Every choice of every prompt has ended: what has to be done before anybody is told so. An Error is answered instead.
@@ -33,12 +36,14 @@ class Reply {
   virtual void finish(std::string& out) = 0;
 };
 
-// What the log line and the headers of an answer tell.
+// What the log line, the headers of an answer and its trace tell.
 struct ReplySummary {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
-  std::string finish_reason;  // of the first choice
-  std::string error_code;     // when it failed
-  Timing timing;              // of the choice that took longest
+  std::string cache_end;            // why reuse of the cache ended where it did (Usage::cache_end), of the first choice
+  std::vector<double> call_begins;  // of the calls of tools, in seconds since the submission
+  std::string finish_reason;        // of the first choice
+  std::string error_code;           // when it failed
+  Timing timing;                    // of the choice that took longest
 };
 
 const char* to_string(FinishReason reason);

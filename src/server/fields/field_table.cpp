@@ -70,6 +70,16 @@ Result<std::vector<std::string>> as_strings(const Json& value, std::string_view 
   return strings;
 }
 
+Result<> check_adapter_names(const Json& value, std::string_view place) {
+  if (!value.is_array()) {
+    ESP_CHECK(as_short_string(value, place, kMostSaltBytes));
+    return success();
+  }
+  for (std::size_t i = 0; i < value.size(); ++i)
+    if (!value[i].is_null()) ESP_CHECK(as_short_string(value[i], fmt::format("{}[{}]", place, i), kMostSaltBytes));
+  return success();
+}
+
 bool asks_for_something(const Json& value) {
   if (value.is_null()) return false;
   if (value.is_boolean()) return value.get<bool>();

@@ -70,6 +70,16 @@ Result<> read_short(T& out, const Json& value, std::string_view place) {
   return success();
 }
 
+// lora_path: an adapter's name, or a list with one or null for each prompt. NamedAdapters reads it before the route does.
+Result<> check_adapter_names(const Json& value, std::string_view place);
+template <class T>
+Result<> read_adapter_names(T&, const Json& value, std::string_view place) {
+  return check_adapter_names(value, place);
+}
+// The row of it where a body has one prompt.
+template <class T>
+inline constexpr FieldRow<T> kAdapterRow = {"lora_path", &read_adapter_names<T>, "none", "a loaded adapter's name"};
+
 // Whether a value asks for anything: null, false, 0, "", [] and {} do not.
 bool asks_for_something(const Json& value);
 Result<> check_refused(const Json& object, std::span<const RefusedField> rows, std::string_view parent = {});

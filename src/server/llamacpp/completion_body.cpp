@@ -75,6 +75,7 @@ constexpr FieldRow<B> kLlamaCppRows[] = {
     {"post_sampling_probs", &read_post_sampling, "false", "only false"},
     {"lora", &read_adapters, "none",
      "[{\"id\": N, \"scale\": 1}]: the adapter of that id of /lora-adapters; one at most"},
+    kAdapterRow<B>,
     {"cache_salt", &read_short<B, &B::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"priority", &B::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
@@ -116,6 +117,10 @@ Result<std::vector<InfillFile>> read_extra(const Json& body) {
 
 std::span<const FieldRow<LlamaCppBody>> llamacpp_rows() {
   return kLlamaCppRows;
+}
+
+std::span<const std::string_view> llamacpp_accepted_names() {
+  return kLlamaCppAccepted;
 }
 
 std::vector<std::string> unknown_llamacpp_fields(const Json& body) {

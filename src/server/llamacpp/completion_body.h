@@ -7,7 +7,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/fields/constraint_fields.h"
@@ -39,6 +41,7 @@ struct LlamaCppBody {
 };
 
 std::span<const FieldRow<LlamaCppBody>> llamacpp_rows();
+std::span<const std::string_view> llamacpp_accepted_names();  // that change nothing
 std::vector<std::string> unknown_llamacpp_fields(const Json& body);
 // `defaults`: what a body that says nothing gets.
 Result<LlamaCppBody> parse_llamacpp_completion(const Json& body, const ServerOptions& options,

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/json/json.h"  // in_quotes
+#include "base/system/path_below.h"
 #include "base/system/unique_fd.h"
 #include "net/client/url.h"
 #include "net/http/request_target.h"
@@ -145,17 +146,11 @@ Result<std::string> MediaFetcher::below_folder(std::string_view address, std::st
   if (access_.folder.empty())
     return invalid_image(
         fmt::format("{} is neither a data URL nor base64, and files are read only with --media-dir", place), place);
-  std::error_code failed;
-  const fs::path folder = fs::canonical(access_.folder, failed);
-  if (failed) return invalid_image(fmt::format("{}: the folder of --media-dir cannot be read", place), place);
   const auto encoded = path_of_file_url(address);
   const std::string named = encoded ? net::percent_decode(*encoded).value_or("") : std::string(address);
-  if (named.find('\0') != named.npos) return no_such_file(address, place);
-  const fs::path path = fs::canonical(folder / fs::path(named), failed);  // an absolute one replaces the folder
-  if (failed) return no_such_file(address, place);
-  const auto [end, unused] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  if (end != folder.end()) return no_such_file(address, place);
-  return path.string();
+  const auto path = path_below(access_.folder, named);
+  if (!path) return no_such_file(address, place);
+  return path->string();
 }
 
 Result<std::string> MediaFetcher::read_file(std::string_view path, std::string_view place) const {

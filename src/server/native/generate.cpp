@@ -90,7 +90,7 @@ Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, 
   const std::size_t count = body.items.size();
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
   if (body.is_batch) place += fmt::format("[{}]", i);
-  RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid);
+  RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid, i);
   ConstraintFields& constraint = body.items[item.constraint_of].constraint;
   ESP_CHECK(constrain(call, constraint, fields));
   EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
@@ -181,6 +181,7 @@ Result<net::HttpResponse> append_branches(Call& call) {
 
 Result<Generation> generate(Call& call) {
   if (find_field(call.body, "segments") != nullptr) {
+    ESP_CHECK(call.adapters.check_count(1));
     ESP_CHECK(call.service.unknown_fields.note(unknown_generate_fields(call.body), "/generate"));
     return generate_segments(call);
   }
@@ -190,6 +191,7 @@ Result<Generation> generate(Call& call) {
   forget_schemas(call);
   ESP_TRY(const auto name, find_string(call.body, "model"));
   ESP_CHECK(call.check_model_name(name.value_or("")));
+  ESP_CHECK(call.adapters.check_count(body.items.size()));
 
   if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 
@@ -226,7 +228,7 @@ Result<> add_generate_routes(net::Router& router, Service& service) {
   ESP_CHECK(router.add(net::Method::post, "/concate_and_append_request",
                        answering(service, Dialect::native, append_branches)));
   for (const net::Method method : {net::Method::post, net::Method::put}) {
-    ESP_CHECK(router.add(method, "/generate", generating(service, Dialect::native, generate)));
+    ESP_CHECK(router.add(method, "/generate", generating(service, Dialect::native, generate, AdapterUse::each)));
   }
   return success();
 }

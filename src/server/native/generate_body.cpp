@@ -53,7 +53,7 @@ constexpr FieldRow<I> kRows[] = {
     {"cache_salt", &read_short<I, &I::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<I, &I::extra_key, kMostSaltBytes>, "none", "the same; both count"},
-    {"lora_path", &read_short<I, &I::lora_path, kMostSaltBytes>, "none", "a loaded adapter's name"},
+    kAdapterRow<I>,
     {"priority", &I::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
     {"user", &read_short<I, &I::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &I::background, "false", "runs only when nothing else waits, and gives way to what comes"},
@@ -78,9 +78,9 @@ constexpr FieldRow<I> kRows[] = {
     {"session_params", &read_session, "none", "id, rid, offset, replace, drop_previous_output: a turn of a session"},
 };
 
-constexpr std::string_view kAccepted[] = {"session_id",     "log_metrics",    "no_logs",        "custom_labels",
-                                          "modalities",     "custom_params",  "bootstrap_host", "bootstrap_port",
-                                          "bootstrap_room", "routed_dp_rank", "return_bytes"};
+constexpr std::string_view kAccepted[] = {
+    "session_id",     "log_metrics",    "no_logs",        "custom_labels",  "modalities",   "custom_params",
+    "bootstrap_host", "bootstrap_port", "bootstrap_room", "routed_dp_rank", "return_bytes", "guided_decoding_backend"};
 
 // Whether `value` of a batch holds one value per prompt. token_ids_logprob is itself a list of ids.
 bool is_per_item(const FieldRow<I>& row, const Json& value) {
@@ -162,15 +162,18 @@ Result<> read_common_fields(const Json& body, GenerateItem& out) {
   return read_fields(body, generate_item_rows(), out);
 }
 
+std::span<const std::string_view> generate_accepted_names() {
+  return kAccepted;
+}
+
 std::vector<std::string> unknown_generate_fields(const Json& body) {
-  static const KnownNames known =
-      KnownNames()
-          .with(generate_item_rows())
-          .with(refused_sampling_fields())
-          .with(std::span<const std::string_view>(kAccepted))
-          .with(native_constraint_rows())
-          .with({"text", "input_ids", "image_data", "video_data", "stream", "return_prompt_token_ids", "model",
-                 "segments", "guided_decoding_backend"});
+  static const KnownNames known = KnownNames()
+                                      .with(generate_item_rows())
+                                      .with(refused_sampling_fields())
+                                      .with(std::span<const std::string_view>(kAccepted))
+                                      .with(native_constraint_rows())
+                                      .with({"text", "input_ids", "image_data", "video_data", "stream",
+                                             "return_prompt_token_ids", "model", "segments"});
   auto unknown = known.unknown_in(body);
   const Json* sampling = find_field(body, "sampling_params");
   if (sampling == nullptr || !sampling->is_object()) return unknown;

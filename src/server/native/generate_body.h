@@ -8,7 +8,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/stream/prompt_logprob_layout.h"
@@ -29,7 +31,7 @@ struct GenerateItem {
   ConstraintFields constraint;
   std::size_t constraint_of =
       0;  // of the body: the item that holds the constraint; others that ask for it have no text
-  std::string rid, cache_salt, extra_key, user, lora_path;
+  std::string rid, cache_salt, extra_key, user;
   int priority = 0;
   bool background = false;
   std::optional<int> deadline_ms;
@@ -56,6 +58,7 @@ std::span<const FieldRow<GenerateItem>> generate_item_rows();
 // sampling_params, and the fields that a request of segments shares with others.
 Result<> read_sampling_params(const Json& value, std::string_view place, GenerateItem& out);
 Result<> read_common_fields(const Json& body, GenerateItem& out);
+std::span<const std::string_view> generate_accepted_names();  // that change nothing
 std::vector<std::string> unknown_generate_fields(const Json& body);
 Result<GenerateBody> parse_generate(const Json& body, const ServerOptions& options);
 

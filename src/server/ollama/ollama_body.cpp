@@ -15,9 +15,10 @@ namespace {
 
 using B = OllamaBody;
 
-constexpr std::string_view kBodyNames[] = {
-    "model", "name",   "prompt",  "suffix",   "system", "context",  "raw",          "images",     "messages", "tools",
-    "think", "format", "options", "template", "stream", "logprobs", "top_logprobs", "keep_alive", "truncate", "shift"};
+constexpr std::string_view kBodyNames[] = {"model",    "name",     "prompt",   "suffix",   "system",       "context",
+                                           "raw",      "images",   "messages", "tools",    "think",        "format",
+                                           "options",  "template", "stream",   "logprobs", "top_logprobs", "keep_alive",
+                                           "truncate", "shift",    "lora_path"};
 // Of the options: what loading a model takes, and how a full context is shifted.
 constexpr std::string_view kLoading[] = {"num_predict", "num_ctx",    "num_batch",  "num_gpu",    "main_gpu",
                                          "low_vram",    "f16_kv",     "logits_all", "vocab_only", "use_mmap",
@@ -227,6 +228,10 @@ Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& 
   chat["messages"].push_back({{"role", "user"}, {"content", std::move(content)}});
   ESP_CHECK(read_turn(chat, options, out));
   return out;
+}
+
+std::span<const std::string_view> ollama_field_names() {
+  return kBodyNames;
 }
 
 std::vector<std::string> unknown_ollama_fields(const Json& body) {

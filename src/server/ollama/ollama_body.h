@@ -8,7 +8,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/answer/chat_turn.h"
@@ -48,6 +50,7 @@ struct OllamaBody {
 Result<OllamaBody> parse_ollama_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults);
 Result<OllamaBody> parse_ollama_generate(const Json& body, const ServerOptions& options,
                                          const SamplingParams& defaults);
+std::span<const std::string_view> ollama_field_names();  // of both bodies
 std::vector<std::string> unknown_ollama_fields(const Json& body);
 
 // Seconds: a number, or a duration as Go writes it ("1h30m", "-1m", "300ms").

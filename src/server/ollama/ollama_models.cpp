@@ -43,8 +43,8 @@ std::string parameter_size(std::int64_t parameters) {
   return parameters >= 1'000'000'000 ? fmt::format("{:.1f}B", count / 1e9) : fmt::format("{:.2f}M", count / 1e6);
 }
 
-void write_details(JsonWriter& json, const ModelInfo& info) {
-  json.key("details").open('{').field("parent_model", "");
+void write_details(JsonWriter& json, const ModelInfo& info, const std::string& parent = {}) {
+  json.key("details").open('{').field("parent_model", parent);
   json.field("format", info.path.ends_with(".gguf") ? "gguf" : "safetensors").field("family", info.model_type);
   json.key("families").open('[').value(info.model_type).close(']');
   json.field("parameter_size", parameter_size(info.parameters)).field("quantization_level", info.quantisation);
@@ -62,6 +62,22 @@ void write_model(JsonWriter& json, const ModelEntry& entry, const ServedModel* m
   write_details(json, info);
 }
 
+// An adapter is a model whose parent is the one that it changes.
+void write_adapter(JsonWriter& json, const AdapterEntry& adapter, const ModelEntry& of, const ServedModel* model) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path path(adapter.path);
+  const auto bytes = fs::file_size(fs::is_directory(path, failed) ? path / "adapter_model.safetensors" : path, failed);
+  const std::int64_t size = failed ? 0 : static_cast<std::int64_t>(bytes);
+  json.field("name", tagged(adapter.name)).field("model", tagged(adapter.name));
+  json.field("modified_at", modified_at(adapter.path)).field("size", size);
+  json.field("digest", hex_digest(fmt::format("{}|{}|{}", adapter.name, adapter.path, size)));
+  ModelInfo info;
+  if (model != nullptr) info = model->info();
+  info.path = adapter.path;
+  write_details(json, info, tagged(of.names.front()));
+}
+
 Result<net::HttpResponse> tags(Service& service, const net::HttpRequest&) {
   std::string out;
   JsonWriter json(out);
@@ -74,6 +90,12 @@ Result<net::HttpResponse> tags(Service& service, const net::HttpRequest&) {
       write_model(json, entries[i], model.get(), name);
       json.close('}');
     }
+  }
+  for (const AdapterEntry& adapter : service.adapters.list()) {
+    json.open('{');
+    write_adapter(json, adapter, entries[static_cast<std::size_t>(adapter.place)],
+                  service.models.look(adapter.place).get());
+    json.close('}');
   }
   json.close(']').close('}');
   return net::HttpResponse::json(200, std::move(out));

@@ -35,6 +35,7 @@ class OllamaReply final : public Reply {
   explicit OllamaReply(OllamaReplyOptions options);
   void add(int prompt, TextEvent event, std::string& out) override;
   void finish(std::string& out) override;
+  int calls() const override { return parser_ ? parser_->calls() : 0; }
 
  private:
   // What is not yet told.

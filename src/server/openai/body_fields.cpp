@@ -27,16 +27,6 @@ Result<> read_stream_options(F& out, const Json& value, std::string_view place) 
   return success();
 }
 
-Result<> read_lora_paths(F& out, const Json& value, std::string_view place) {
-  const Json one = value.is_array() ? Json() : Json::array({value});
-  for (const Json& name : value.is_array() ? value : one) {
-    out.lora_paths.emplace_back();
-    if (name.is_null()) continue;
-    ESP_TRY(out.lora_paths.back(), as_short_string(name, place, kMostSaltBytes));
-  }
-  return success();
-}
-
 // "disabled" is what we always do: a prompt is never shortened.
 Result<> read_truncation(F&, const Json& value, std::string_view place) {
   if (value == "disabled") return success();
@@ -87,7 +77,8 @@ constexpr FieldRow<F> kRows[] = {
     {"cache_salt", &read_short<F, &F::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<F, &F::extra_key, kMostSaltBytes>, "none", "the same, SGLang's name; both count"},
-    {"lora_path", &read_lora_paths, "none", "a loaded adapter's name, or a list with one or null for each prompt"},
+    {"lora_path", &read_adapter_names<F>, "none",
+     "a loaded adapter's name, or a list with one or null for each prompt"},
     {"priority", &F::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
     {"user", &read_short<F, &F::user, kMostSaltBytes>, "none", "who is asking, of the key: for --fair-tenants"},
     {"background", &F::background, "false", "runs only when nothing else waits, and gives way to what comes"},
@@ -144,12 +135,7 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
 
 RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
                             std::size_t count) {
-  RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count));
-  if (!common.lora_paths.empty()) {
-    const std::size_t own = common.lora_paths.size() == 1 ? 0 : std::min(i, common.lora_paths.size() - 1);
-    if (auto adapter = call.adapters.get(common.lora_paths[own]); adapter.ok())
-      fields.adapter = std::move(adapter).value();
-  }
+  RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count), i);
   fields.sampling = sampling;
   if (common.best_of > sampling.n) {  // chosen by their log-probabilities
     fields.sampling.n = common.best_of;
@@ -160,10 +146,7 @@ RequestFields common_fields(const Call& call, const OpenAiFields& common, const 
 
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count) {
-  if (common.lora_paths.size() > 1 && common.lora_paths.size() != count)
-    return bad_request(fmt::format("lora_path has {} entries for {} prompts; send one for all, or one per prompt",
-                                   common.lora_paths.size(), count),
-                       "lora_path");
+  ESP_CHECK(call.adapters.check_count(count));
   RequestFields fields = common_fields(call, common, sampling, i, count);
   ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;

@@ -25,7 +25,6 @@ struct OpenAiFields {
   int priority = 0;
   bool background = false;
   std::optional<int> deadline_ms;
-  std::vector<std::string> lora_paths;  // one for all prompts, or one for each; "": none
   bool return_token_ids = false;
   bool timings = false;
   int best_of = 0;

@@ -225,7 +225,8 @@ Result<Generation> complete(Call& call) {
 }
 
 Result<> add_completion_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::post, "/v1/completions", generating(service, Dialect::openai_completions, complete));
+  return router.add(net::Method::post, "/v1/completions",
+                    generating(service, Dialect::openai_completions, complete, AdapterUse::each));
 }
 
 }  // namespace espalier::server

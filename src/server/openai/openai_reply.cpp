@@ -59,6 +59,7 @@ void OpenAiReply::apply(Choice& choice, const std::vector<AnswerEvent>& events) 
           begun->id.empty() ? call_id_in("call_", options_.id, choice.index, choice.calls.size()) : begun->id;
       choice.calls.push_back({std::move(id), begun->name, {}});
       choice.pending.push_back({begun->index, true, {}});
+      ++calls_;
     } else if (const auto* piece = std::get_if<ArgumentsPiece>(&event)) {
       choice.calls[static_cast<std::size_t>(piece->index)].arguments += piece->json;
       if (choice.pending.empty() || choice.pending.back().index != piece->index)

@@ -67,6 +67,7 @@ class OpenAiReply : public Reply {
   explicit OpenAiReply(OpenAiReplyOptions options);
   void add(int prompt, TextEvent event, std::string& out) override;
   void finish(std::string& out) override;
+  int calls() const override { return calls_; }
 
  protected:
   struct Choice {
@@ -132,6 +133,7 @@ class OpenAiReply : public Reply {
 
   OpenAiReplyOptions options_;
   std::vector<Choice> choices_;  // by index: prompt * n + choice
+  int calls_ = 0;                // of tools, of all choices
 };
 
 }  // namespace espalier::server

@@ -33,6 +33,7 @@ class StoredChatReply final : public Reply {
   Result<> conclude() override;
   std::optional<std::string> failed(const net::HttpError& error) override { return told_->failed(error); }
   void finish(std::string& out) override { told_->finish(out); }
+  int calls() const override { return told_->calls(); }
 
  private:
   Service& service_;

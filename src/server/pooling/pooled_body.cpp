@@ -60,6 +60,7 @@ Result<> read_activation(F& out, const Json& value, std::string_view place) {
 constexpr FieldRow<F> kPooledRows[] = {
     {"model", &F::model, "the served model", "a served name, \"default\" or nothing"},
     {"rid", &read_short<F, &F::rid, kMostIdBytes>, "made up", "the request's id, for /abort_request; up to 128 bytes"},
+    kAdapterRow<F>,
     {"cache_salt", &read_short<F, &F::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<F, &F::extra_key, kMostSaltBytes>, "none", "the same, SGLang's name; both count"},

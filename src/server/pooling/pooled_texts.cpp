@@ -1,4 +1,5 @@
 #include "server/pooling/pooled_texts.h"
+#include "base/system/crash_report.h"
 
 #include <fmt/format.h>
 
@@ -118,6 +119,8 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
 
   // As many more as there is room for. Fails: nothing of the whole can be taken.
   Result<> submit() {
+    if (account_ && !std::exchange(charged_, true))
+      ESP_CHECK(account_->take_prompt(prompt_tokens(work_.texts), steady_seconds()));
     for (; next_ < work_.texts.size() && running_.size() < kAtOnce; ++next_) {
       PooledText& text = work_.texts[next_];
       if (text.error) continue;
@@ -193,25 +196,28 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
     service_.drain_rate.finished(steady_seconds());
     service_.metrics.answered(request_.route, finish_reason, code, model_->name());
     service_.metrics.whole.add();
+    if (service_.tracer) service_.tracer->record(request_, model_->name(), code, finish_reason, summary_, started_);
     if (!service_.options.log_requests) return;
     const double elapsed =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - request_.received_at).count();
-    log_request({request_.id, request_.route, code, elapsed}, summary_, finish_reason);
+    log_request(line_of(request_, code, elapsed, account_.get()), summary_, finish_reason);
   }
 
   Service& service_;
   const std::shared_ptr<ServedModel> model_;
   net::HttpRequest request_;
+  const RunningRequest running_id_{request_.id};  // for a crash
   net::Responder responder_;
   PooledWork work_;
   const std::shared_ptr<Handle> handle_;
+  const std::shared_ptr<KeyAccount> account_ = service_.keys->account(request_);
   std::vector<Running> running_;
   std::size_t next_ = 0;  // to be submitted
-  bool begun_ = false;
+  bool begun_ = false, charged_ = false;
   std::atomic<bool> gone_{false};
   std::mutex mutex_;
   std::optional<Error> cancelled_;
-  const Time deadline_;
+  const Time deadline_, started_ = std::chrono::steady_clock::now();
   ReplySummary summary_;
 };
 

@@ -220,16 +220,18 @@ Result<RequestFields> text_fields(const Call& call, const PooledBody& body, cons
   return fields;
 }
 
-Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
+Result<Request> text_request(const Call& call, const PooledBody& body, const TextInput& input, std::string id,
+                             std::size_t i) {
   ESP_TRY(RequestFields fields, text_fields(call, body, input, std::move(id)));
+  fields.adapter = call.adapters.get(i);
   return make_request(std::move(fields), call.model->limits(), native_names(input.place));
 }
 
-PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id) {
+PooledText one_text(const Call& call, const PooledBody& body, TextInput input, std::string id, std::size_t i) {
   PooledText text{input.place, id};
   text.error = std::move(input.error);
   if (text.error) return text;
-  auto request = text_request(call, body, input, std::move(id));
+  auto request = text_request(call, body, input, std::move(id), i);
   if (request.ok()) {
     text.tokens = static_cast<int>(request->prompt().size());
     text.request = std::move(request).value();
@@ -342,9 +344,10 @@ Result<std::string> prompt_of(const ServedModel& model, const PooledBody& body) 
 Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody& body, std::vector<TextInput> inputs) {
   std::vector<PooledText> texts;
   const std::size_t count = inputs.size();
+  ESP_CHECK(call.adapters.check_count(count));
   texts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count)));
+    texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count), i));
     if (call.runs_again()) return *texts.back().error;
     name_place(texts.back(), count);
   }

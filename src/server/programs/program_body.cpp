@@ -96,6 +96,7 @@ constexpr FieldRow<P> kRows[] = {
     {"stream", &P::stream, "false", "server-sent events"},
     {"nodes", &P::nodes, "true", "of a stream: false tells the ends of runs alone"},
     {"rid", &read_short<P, &P::rid, kMostIdBytes>, "made up", "the request's id, where its calls' ids begin"},
+    kAdapterRow<P>,
     {"cache_salt", &read_short<P, &P::cache_salt, kMostSaltBytes>, "none",
      "requests of different salts share no cached prefix"},
     {"extra_key", &read_short<P, &P::extra_key, kMostSaltBytes>, "none", "the same; both count"},
@@ -250,6 +251,10 @@ Result<ProgramBody> parse_program(const Json& body) {
   ESP_CHECK(check_arguments(out, arguments != nullptr && arguments->is_array()));
   ESP_CHECK(check_outputs(out));
   return out;
+}
+
+std::span<const FieldRow<ProgramBody>> program_rows() {
+  return kRows;
 }
 
 std::vector<std::string> unknown_program_fields(const Json& body) {

@@ -33,6 +33,7 @@ struct ProgramBody {
 };
 
 Result<ProgramBody> parse_program(const Json& body);
+std::span<const FieldRow<ProgramBody>> program_rows();
 std::vector<std::string> unknown_program_fields(const Json& body);
 
 // Of all runs together.

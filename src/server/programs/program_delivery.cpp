@@ -6,7 +6,7 @@
 #include "server/delivery/dialect.h"
 #include "server/metrics/request_log.h"
 #include "server/programs/program_result.h"
-#include "server/routes/handler.h"  // json_answer
+#include "server/routes/handler.h"
 
 namespace espalier::server {
 namespace {
@@ -23,8 +23,9 @@ ProgramDelivery::ProgramDelivery(Service& service, std::shared_ptr<ServedModel> 
       runs_(program_.body.arguments.size()),
       results_(program_.body.arguments.size()) {
   for (const Graph::Node& one : program_.compiled.graph().nodes) {
-    const bool calls = lang::is_call(one.content);
-    nodes_.push_back({calls ? lang::name_set_by(one.content) : "", lang::gen_of(one.content) != nullptr});
+    const auto* gen = lang::gen_of(one.content);
+    const auto* select = std::get_if<node::Select>(&one.content);
+    nodes_.push_back({gen != nullptr ? gen->name : select != nullptr ? select->name : "", gen != nullptr});
   }
 }
 
@@ -330,8 +331,9 @@ void ProgramDelivery::record(int status, std::string_view finish_reason) {
   service_.drain_rate.finished(steady_seconds());
   service_.metrics.answered(request_.route, finish_reason, status, model_->name());
   (program_.body.stream ? service_.metrics.streamed : service_.metrics.whole).add();
-  if (!service_.options.log_requests) return;
   const BackendUsage used = program_.backend->usage();
+  const auto account = service_.keys->account(request_);
+  if (account) account->take_output(used.prompt_tokens + used.completion_tokens, steady_seconds());
   ReplySummary told;
   told.prompt_tokens = static_cast<int>(used.prompt_tokens);
   told.completion_tokens = static_cast<int>(used.completion_tokens);
@@ -341,8 +343,10 @@ void ProgramDelivery::record(int status, std::string_view finish_reason) {
     const std::lock_guard lock(mutex_);
     told.timing.first_token = first_.value_or(0);
   }
+  if (service_.tracer) service_.tracer->record(request_, model_->name(), status, finish_reason, told, started_);
+  if (!service_.options.log_requests) return;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  log_request({request_.id, request_.route, status, elapsed}, told, finish_reason);
+  log_request(line_of(request_, status, elapsed, account.get()), told, finish_reason);
 }
 
 }  // namespace espalier::server

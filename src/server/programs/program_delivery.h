@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system/crash_report.h"
 #include "engine/stream/completion_notifier.h"
 #include "lang/backends/local/local_backend.h"
 #include "lang/execute/stream_executor.h"
@@ -93,6 +94,7 @@ class ProgramDelivery final : public Completion, public std::enable_shared_from_
   const std::shared_ptr<ServedModel> model_;
   Program program_;
   net::HttpRequest request_;
+  const RunningRequest running_id_{request_.id};  // for a crash
   net::Responder responder_;
   AnswerStream out_;
   ActiveIds::Lease ids_;

@@ -274,7 +274,7 @@ Result<> run_again(Service& service, const StoredResponse& unfinished, std::shar
   const Json* name = find_field(call.body, "model");
   const std::string named = name != nullptr && name->is_string() ? name->get<std::string>() : "";
   ESP_TRY(const auto target, NamedAdapters::target(service.adapters, service.models, named, call.body));
-  ESP_TRY(call.adapters, NamedAdapters::of(service.adapters, target, named, call.body));
+  ESP_TRY(call.adapters, NamedAdapters::of(service.adapters, target, named, call.body, AdapterUse::one));
   ESP_CHECK(call.adapters.load(service.adapters, *call.model));
   const std::int64_t created = integer_or_zero(unfinished.body, "created_at");
   ESP_TRY(NewResponse made, new_response(call, unfinished.id, unfinished.request, created));

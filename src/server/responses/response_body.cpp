@@ -23,6 +23,7 @@ constexpr FieldRow<B> kResponseRows[] = {
     {"background", &B::detached, "false", "answered at once, and made without a client that waits"},
     {"max_output_tokens", &B::max_output_tokens, "to the context limit", "thinking included", {1, 1e9}},
     {"top_logprobs", &B::top_logprobs, "0", "0..20 (--max-logprobs) likeliest tokens at every position", {0, 1e9}},
+    kAdapterRow<B>,
     {"cache_salt", &read_short<B, &B::cache_salt, kMostSaltBytes>, "none", "as in chat completions"},
     {"extra_key", &read_short<B, &B::extra_key, kMostSaltBytes>, "none", "as in chat completions"},
     {"priority", &B::priority, "0", "larger runs first under --schedule-policy priority", {-1e9, 1e9}},
@@ -279,6 +280,14 @@ std::vector<std::string_view> response_field_names() {
   names.insert(names.end(), std::begin(kResponseNames), std::end(kResponseNames));
   names.insert(names.end(), std::begin(kResponseAccepted), std::end(kResponseAccepted));
   return names;
+}
+
+std::span<const FieldRow<ResponseBody>> response_rows() {
+  return kRowsOfResponse;
+}
+
+std::span<const std::string_view> response_accepted_names() {
+  return kResponseAccepted;
 }
 
 std::vector<std::string> unknown_response_fields(const Json& body) {

@@ -9,12 +9,15 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json/json.h"
 #include "espalier/sampling.h"
 #include "server/fields/constraint_fields.h"
+#include "server/fields/field_table.h"
 #include "server/server_options.h"
 
 namespace espalier::server {
@@ -45,7 +48,9 @@ struct ResponseBody {
 // `defaults`: what a body that says nothing gets. `counts`: nothing is generated.
 Result<ResponseBody> parse_response(const Json& body, const ServerOptions& options, const SamplingParams& defaults,
                                     bool counts);
+std::span<const std::string_view> response_accepted_names();  // that change nothing
 std::vector<std::string> unknown_response_fields(const Json& body);
+std::span<const FieldRow<ResponseBody>> response_rows();
 // Names of its fields, for the page that describes them.
 std::vector<std::string_view> response_field_names();
 

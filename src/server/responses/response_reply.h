@@ -56,6 +56,7 @@ class ResponseReply final : public Reply {
   Result<> conclude() override;
   std::optional<std::string> failed(const net::HttpError& why) override;
   void finish(std::string& out) override;
+  int calls() const override { return parser_.calls(); }
 
  private:
   enum class Kind { message, reasoning, call };

@@ -60,6 +60,7 @@ Result<> unload(const Call& call) {
 // SGLang's answer: 200 or 400, and what is there now.
 net::HttpResponse told(AdapterSet& adapters, const Result<>& done) {
   std::string out;
+  adapters.look();
   JsonWriter json(out);
   json.open('{').field("success", done.ok()).field("error_message", done.ok() ? std::string() : done.error().message);
   json.key("loaded_adapters").open('{');
@@ -96,10 +97,14 @@ Result<net::HttpResponse> unload_openai(Call& call) {
 Result<> add_adapter_routes(net::Router& router, Service& service) {
   using net::Method;
   if (!service.in_process && !service.keys->wants_admin_key()) return success();
-  ESP_CHECK(router.add(Method::post, "/load_lora_adapter", answering(service, Dialect::native, load_native)));
-  ESP_CHECK(router.add(Method::post, "/unload_lora_adapter", answering(service, Dialect::native, unload_native)));
-  ESP_CHECK(router.add(Method::post, "/v1/load_lora_adapter", answering(service, Dialect::openai, load_openai)));
-  return router.add(Method::post, "/v1/unload_lora_adapter", answering(service, Dialect::openai, unload_openai));
+  ESP_CHECK(router.add(Method::post, "/load_lora_adapter",
+                       answering(service, Dialect::native, load_native, AdapterUse::none)));
+  ESP_CHECK(router.add(Method::post, "/unload_lora_adapter",
+                       answering(service, Dialect::native, unload_native, AdapterUse::none)));
+  ESP_CHECK(router.add(Method::post, "/v1/load_lora_adapter",
+                       answering(service, Dialect::openai, load_openai, AdapterUse::none)));
+  return router.add(Method::post, "/v1/unload_lora_adapter",
+                    answering(service, Dialect::openai, unload_openai, AdapterUse::none));
 }
 
 }  // namespace espalier::server

@@ -20,13 +20,14 @@ struct PooledRoute {
   const char* path;
   Dialect dialect;
   Result<> (*serve)(Call&, net::HttpRequest&, net::Responder&);
+  AdapterUse adapters = AdapterUse::one;
 };
 
 }  // namespace
 
 Result<> add_embedding_routes(net::Router& router, Service& service) {
   constexpr PooledRoute kPosts[] = {
-      {"/v1/embeddings", Dialect::openai, embeddings},
+      {"/v1/embeddings", Dialect::openai, embeddings, AdapterUse::each},
       {"/v2/embed", Dialect::openai, cohere_embed},
       {"/v1/embed", Dialect::openai, cohere_embed},
       {"/v1/rerank", Dialect::openai, rerank},
@@ -36,23 +37,23 @@ Result<> add_embedding_routes(net::Router& router, Service& service) {
       {"/reranking", Dialect::openai, rerank},
       {"/v1/score", Dialect::openai, score},
       {"/score", Dialect::openai, score},
-      {"/v1/classify", Dialect::openai, classify},
-      {"/pooling", Dialect::openai, pooling},
-      {"/embedding", Dialect::llamacpp, llamacpp_embedding},
-      {"/embeddings", Dialect::llamacpp, llamacpp_embedding},
+      {"/v1/classify", Dialect::openai, classify, AdapterUse::each},
+      {"/pooling", Dialect::openai, pooling, AdapterUse::each},
+      {"/embedding", Dialect::llamacpp, llamacpp_embedding, AdapterUse::each},
+      {"/embeddings", Dialect::llamacpp, llamacpp_embedding, AdapterUse::each},
       {"/embed", Dialect::tei, tei_embed},
       {"/embed_all", Dialect::tei, tei_embed_all},
       {"/embed_sparse", Dialect::tei, tei_embed_sparse},
       {"/predict", Dialect::tei, tei_predict},
       {"/similarity", Dialect::tei, tei_similarity},
-      {"/api/embed", Dialect::ollama, ollama_embed},
+      {"/api/embed", Dialect::ollama, ollama_embed, AdapterUse::each},
       {"/api/embeddings", Dialect::ollama, ollama_embeddings},
   };
   for (const PooledRoute& route : kPosts)
-    ESP_CHECK(router.add(net::Method::post, route.path, serving(service, route.dialect, route.serve)));
+    ESP_CHECK(router.add(net::Method::post, route.path, serving(service, route.dialect, route.serve, route.adapters)));
   for (const net::Method method : {net::Method::post, net::Method::put}) {
-    ESP_CHECK(router.add(method, "/encode", serving(service, Dialect::native, encode_texts)));
-    ESP_CHECK(router.add(method, "/classify", serving(service, Dialect::native, either_classify)));
+    ESP_CHECK(router.add(method, "/encode", serving(service, Dialect::native, encode_texts, AdapterUse::each)));
+    ESP_CHECK(router.add(method, "/classify", serving(service, Dialect::native, either_classify, AdapterUse::each)));
   }
   return success();
 }

@@ -64,6 +64,7 @@ enum class BodyUse { json, ignored, raw };
 struct Needed {
   BodyUse body = BodyUse::json;
   bool model = true;  // that the body or the query names, else the default one
+  AdapterUse adapters = AdapterUse::named;
 };
 
 // A call before its model is known.
@@ -203,8 +204,10 @@ Result<> read_and_use(Service& service, Dialect dialect, Needed needed, const Us
                 {service, job->http, nullptr, std::move(read.body), false, job->arrived, read.waited});
   }
   const std::string named = named_model(dialect, job->http, read.body);
-  ESP_TRY(const auto target, NamedAdapters::target(service.adapters, service.models, named, read.body));
-  ESP_TRY(auto adapters, NamedAdapters::of(service.adapters, target, named, read.body));
+  const bool looks = needed.adapters != AdapterUse::none;
+  ESP_TRY(const auto target,
+          NamedAdapters::target(service.adapters, service.models, named, looks ? read.body : Json()));
+  ESP_TRY(auto adapters, NamedAdapters::of(service.adapters, target, named, read.body, needed.adapters));
   auto model = service.models.use(target.place);
   if (model == nullptr)
     return when_loaded(service, dialect, use, job, target.place, std::move(read), std::move(adapters));
@@ -312,32 +315,34 @@ void respond(Service& service, const net::HttpRequest& request, net::Responder& 
   respond(service, request, responder, std::move(response));
 }
 
-net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function) {
-  return on_background_pool(service, dialect, {BodyUse::json}, answer_with(std::move(function)));
+net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function, AdapterUse adapters) {
+  return on_background_pool(service, dialect, {BodyUse::json, true, adapters}, answer_with(std::move(function)));
 }
 
 net::RequestHandler answering_any(Service& service, Dialect dialect, AnswerFunction function) {
   return on_background_pool(service, dialect, {BodyUse::ignored}, answer_with(std::move(function)));
 }
 
-net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_background_pool(service, dialect, {BodyUse::json}, generate_with(std::move(function)));
+net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function, AdapterUse adapters) {
+  return on_background_pool(service, dialect, {BodyUse::json, true, adapters}, generate_with(std::move(function)));
 }
 
 net::RequestHandler serving_without_model(Service& service, Dialect dialect, ServeFunction function) {
   return on_background_pool(service, dialect, {BodyUse::json, false}, serve_with(std::move(function)));
 }
 
-net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function) {
-  return on_background_pool(service, dialect, {BodyUse::json}, serve_with(std::move(function)));
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function, AdapterUse adapters) {
+  return on_background_pool(service, dialect, {BodyUse::json, true, adapters}, serve_with(std::move(function)));
 }
 
 net::RequestHandler serving_any(Service& service, Dialect dialect, ServeFunction function) {
-  return on_background_pool(service, dialect, {BodyUse::ignored}, serve_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::ignored, true, AdapterUse::one},
+                            serve_with(std::move(function)));
 }
 
 net::RequestHandler generating_any(Service& service, Dialect dialect, GenerateFunction function) {
-  return on_background_pool(service, dialect, {BodyUse::ignored}, generate_with(std::move(function)));
+  return on_background_pool(service, dialect, {BodyUse::ignored, true, AdapterUse::one},
+                            generate_with(std::move(function)));
 }
 
 net::RequestHandler keeping(Service& service, Dialect dialect, AnswerFunction function) {
@@ -354,7 +359,7 @@ net::RequestHandler keeping_raw(Service& service, Dialect dialect, AnswerFunctio
 
 net::RequestHandler informing(Service& service, Dialect dialect, InfoFunction function) {
   return [&service, dialect, function = std::move(function)](net::HttpRequest http, net::Responder responder) {
-    const auto target = NamedAdapters::target(service.adapters, service.models, named_model(dialect, http, {}), Json());
+    const auto target = NamedAdapters::known_target(service.adapters, service.models, named_model(dialect, http, {}));
     if (!target.ok()) return respond(service, http, responder, dialect, target.error());
     const int place = target->place;
     const auto tell = [&service, dialect, function](const ServedModel& model, const net::HttpRequest& request,

@@ -75,9 +75,12 @@ using TellFunction = std::function<Result<net::HttpResponse>(Service&, const net
 // A route without a body that needs the model.
 using InfoFunction = std::function<Result<net::HttpResponse>(Service&, const ServedModel&, const net::HttpRequest&)>;
 
-net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function);
-net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function);
-net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function);
+net::RequestHandler answering(Service& service, Dialect dialect, AnswerFunction function,
+                              AdapterUse adapters = AdapterUse::named);
+net::RequestHandler generating(Service& service, Dialect dialect, GenerateFunction function,
+                               AdapterUse adapters = AdapterUse::one);
+net::RequestHandler serving(Service& service, Dialect dialect, ServeFunction function,
+                            AdapterUse adapters = AdapterUse::one);
 // The same where the call uses no model: call.model is null.
 net::RequestHandler serving_without_model(Service& service, Dialect dialect, ServeFunction function);
 // The same for routes whose body, if any, is not looked at (call.body is null).

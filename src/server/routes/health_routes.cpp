@@ -29,12 +29,10 @@ net::HttpResponse not_ready(const Service& service, std::string_view status, con
 net::HttpResponse readiness(Service& service) {
   const auto ready = service.need_ready();
   if (!ready.ok()) return not_ready(service, ready.error().code, ready.error());
-  for (const auto& model : service.models.look_at_all()) {
-    const EngineStatus status = model->engine->status();
-    if (!service.stall_watches.stalled(model->name(), status, steady_seconds(), service.options.watchdog)) continue;
+  if (const auto seconds = service.stalled_for()) {
     return not_ready(service, "stalled",
                      {Error::Kind::unavailable,
-                      fmt::format("work waits, but the last step was {:.0f} s ago", status.last_step_seconds_ago),
+                      fmt::format("work waits, but the last step was {:.0f} s ago", *seconds),
                       {},
                       "unavailable"});
   }

@@ -78,7 +78,7 @@ Result<net::HttpResponse> list_models(Service& service, const net::HttpRequest&)
 
 Result<net::HttpResponse> one_model(Service& service, const net::HttpRequest& http) {
   const std::string id(http.path_value("id"));
-  if (const auto found = service.models.place_of(id).ok() ? std::nullopt : service.adapters.find(id))
+  if (const auto found = service.models.place_of(id).ok() ? std::nullopt : service.adapters.find_known(id))
     for (const AdapterEntry& adapter : service.adapters.list())
       if (adapter.name == found->name) {
         std::string out;

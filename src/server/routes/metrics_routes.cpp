@@ -1,12 +1,10 @@
-// GET /metrics: our series (docs/http.md) and, beside them, SGLang's names.
-#include <sys/resource.h>
-
+// GET /metrics: our series (docs/http.md) and, beside them, SGLang's names and vLLM's (--metrics-compat).
 #include <algorithm>
 
-#include "base/log.h"
-#include "base/system/this_process.h"
 #include "engine/engine_metrics.h"
 #include "server/metrics/metrics_text.h"
+#include "server/metrics/process_series.h"
+#include "server/metrics/vllm_series.h"
 #include "server/routes/handler.h"
 #include "server/routes/routes.h"
 
@@ -261,12 +259,14 @@ void write_rows(MetricsText& text, const AllSeen& all, bool upstream) {
   }
 }
 
-void write_engines(MetricsText& text, const AllSeen& all) {
-  if (all.empty()) return;
-  write_rows(text, all, false);
+void write_vllms(MetricsText& text, const AllSeen& all) {
+  std::vector<VllmSource> sources;
+  for (const Seen& seen : all) sources.push_back({seen.model->name(), seen.status, &seen.metrics()});
+  write_vllm_series(text, sources);
+}
+
+void write_sglangs(MetricsText& text, const AllSeen& all) {
   write_rows(text, all, true);
-  write_disk(text, all);
-  write_pictures(text, all);
   text.counter("sglang:cached_tokens", "Prompt tokens served from the cache");
   for (const Seen& seen : all) {
     const auto from_disk = static_cast<double>(seen.metrics().disk_hit_tokens.value());
@@ -280,6 +280,15 @@ void write_engines(MetricsText& text, const AllSeen& all) {
   for (const Seen& seen : all)
     text.sample(1, with(with(seen.sglangs, "page_size", std::to_string(kPage)), "num_pages",
                         std::to_string(seen.status.pool_tokens / kPage)));
+}
+
+void write_engines(MetricsText& text, const AllSeen& all, std::string_view compat) {
+  if (all.empty()) return;
+  write_rows(text, all, false);
+  write_disk(text, all);
+  write_pictures(text, all);
+  if (compat != "none") write_sglangs(text, all);
+  if (compat == "vllm") write_vllms(text, all);
   text.gauge("espalier_build_info", "Version and instruction set");
   text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", all.front().model->info().isa}});
 }
@@ -342,8 +351,10 @@ void write_requests(MetricsText& text, const Service& service, const std::string
   }
   text.counter("espalier_aborted", "Requests whose client left, or that were aborted");
   text.sample(static_cast<double>(service.metrics.aborted.value()), {});
-  text.counter("sglang:num_aborted_requests", "Requests whose client left, or that were aborted");
-  text.sample(static_cast<double>(service.metrics.aborted.value()), {{"model_name", model}});
+  if (service.options.metrics_compat != "none") {
+    text.counter("sglang:num_aborted_requests", "Requests whose client left, or that were aborted");
+    text.sample(static_cast<double>(service.metrics.aborted.value()), {{"model_name", model}});
+  }
   text.counter("espalier_deadlines", "Requests ended by their deadline");
   text.sample(static_cast<double>(service.metrics.deadlines.value()), {});
   text.gauge("espalier_replies_open", "Requests being answered");
@@ -359,53 +370,17 @@ void write_pools(MetricsText& text, const Service& service) {
   for (const auto& [name, pool] : pools) text.sample(static_cast<double>(pool->waiting()), {{"pool", name}});
 }
 
-void write_net(MetricsText& text, const net::ServerStats& stats) {
-  const std::pair<std::string_view, std::uint64_t> counters[] = {{"connections_accepted", stats.connections_accepted},
-                                                                 {"connections_refused", stats.connections_refused},
-                                                                 {"http_requests", stats.requests},
-                                                                 {"http_requests_refused", stats.requests_refused},
-                                                                 {"http_timeouts", stats.timeouts},
-                                                                 {"clients_gone", stats.clients_gone},
-                                                                 {"slow_readers_dropped", stats.slow_readers_dropped},
-                                                                 {"handler_failures", stats.handler_failures},
-                                                                 {"received_bytes", stats.bytes_received},
-                                                                 {"sent_bytes", stats.bytes_sent}};
-  for (const auto& [name, value] : counters) {
-    text.counter(std::string("espalier_").append(name), "Of the HTTP server");
-    text.sample(static_cast<double>(value), {});
-  }
-  text.gauge("espalier_connections_open", "Of the HTTP server");
-  text.sample(static_cast<double>(stats.connections_open), {});
-  text.counter("espalier_lost_log_lines", "Lines that stderr did not take");
-  text.sample(static_cast<double>(log::lost_lines()), {});
-}
-
-void write_process(MetricsText& text, double started_at) {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  text.counter("process_cpu_seconds", "User and system time");
-  text.sample(seconds(usage.ru_utime) + seconds(usage.ru_stime), {});
-  text.gauge("process_resident_memory_bytes", "Resident memory");
-  text.sample(static_cast<double>(resident_bytes()), {});
-  text.gauge("process_open_fds", "Open file descriptors");
-  text.sample(static_cast<double>(open_descriptors()), {});
-  text.gauge("process_start_time_seconds", "Start, in seconds since 1970");
-  text.sample(started_at, {});
-}
-
 net::HttpResponse metrics(const Service& service, const net::HttpRequest& http) {
   const bool open = http.headers.get("accept").find("application/openmetrics-text") != std::string_view::npos;
   const auto format = open ? MetricsText::Format::open_metrics : MetricsText::Format::prometheus;
   MetricsText text(format);
   const auto entries = service.models.list();
-  write_engines(text, see(service.models));
+  write_engines(text, see(service.models), service.options.metrics_compat);
   if (service.has_model()) write_models(text, entries);
   write_adapters(text, service);
   write_requests(text, service, service.has_model() ? entries.front().names.front() : std::string());
   write_pools(text, service);
+  if (service.tracer) write_traces(text, *service.tracer);
   if (service.net_stats) write_net(text, service.net_stats());
   write_process(text, service.started_at);
   auto response = net::HttpResponse::text(200, std::move(text).text());

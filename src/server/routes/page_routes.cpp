@@ -1,5 +1,5 @@
-// The page at /: one file without outside resources, embedded when the program is built (server.cmake). Its sources lie
-// in web/.
+// The page at /, whose sources lie in web/, and the one at /docs that browses openapi.json: files without outside
+// resources, embedded when the program is built (server.cmake).
 #include "base/base64.h"
 #include "server/admission/keys.h"
 #include "server/routes/handler.h"
@@ -10,6 +10,9 @@ namespace {
 
 constexpr unsigned char kPage[] = {
 #include "page_bytes.inc"
+};
+constexpr unsigned char kDocsPage[] = {
+#include "docs_page_bytes.inc"
 };
 
 // 'sha256-...' of what stands between the tags; the page has one script and one style sheet. Source: CSP Level 3.
@@ -29,25 +32,38 @@ std::string policy_of_page(std::string_view page) {
          "form-action 'none'";
 }
 
-net::HttpResponse page() {
-  static const std::string_view text(reinterpret_cast<const char*>(kPage), sizeof kPage);
-  static const std::string policy = policy_of_page(text);
-  net::HttpResponse response;
-  response.headers.set("Content-Type", "text/html; charset=utf-8");
-  response.headers.set("Cache-Control", "no-cache");
-  response.headers.set("Content-Security-Policy", policy);
-  response.headers.set("X-Content-Type-Options", "nosniff");
-  response.headers.set("Referrer-Policy", "no-referrer");
-  response.body = text;
-  return response;
+// A file embedded in the binary, which outlives all answers.
+struct Page {
+  std::string_view text;
+  std::string policy;
+  template <std::size_t N>
+  explicit Page(const unsigned char (&bytes)[N])
+      : text(reinterpret_cast<const char*>(bytes), N), policy(policy_of_page(text)) {}
+
+  net::HttpResponse answer() const {
+    net::HttpResponse response;
+    response.headers.set("Content-Type", "text/html; charset=utf-8");
+    response.headers.set("Cache-Control", "no-cache");
+    response.headers.set("Content-Security-Policy", policy);
+    response.headers.set("X-Content-Type-Options", "nosniff");
+    response.headers.set("Referrer-Policy", "no-referrer");
+    response.body = text;
+    return response;
+  }
+};
+
+Result<> add_page(net::Router& router, Service& service, std::string_view pattern, Page page) {
+  return router.add(net::Method::get, pattern,
+                    [&service, page = std::move(page)](net::HttpRequest http, net::Responder responder) {
+                      respond(service, http, responder, page.answer());
+                    });
 }
 
 }  // namespace
 
 Result<> add_page_routes(net::Router& router, Service& service) {
-  return router.add(net::Method::get, "/", [&service](net::HttpRequest http, net::Responder responder) {
-    respond(service, http, responder, page());
-  });
+  ESP_CHECK(add_page(router, service, "/docs", Page(kDocsPage)));
+  return add_page(router, service, "/", Page(kPage));
 }
 
 }  // namespace espalier::server

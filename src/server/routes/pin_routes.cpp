@@ -101,7 +101,7 @@ Result<Generation> pin(Call& call) {
   fields.prompt = wish.tokens;
   fields.pictures = wish.pictures;
   fields.scope = cache_scope(call.service, call.http, salt, extra);
-  ESP_TRY(fields.adapter, call.adapters.get({}));
+  fields.adapter = call.adapters.get();
   wish.scope = Request::scope_of(fields);
   fields.sampling.max_new_tokens = 0;
   ESP_TRY(Request request, Request::make(std::move(fields), call.model->limits()));

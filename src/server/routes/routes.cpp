@@ -11,6 +11,8 @@ constexpr RoutePolicy kPolicies[] = {
     {"/ping", Access::open, Needs::nothing},
     {"/metrics", Access::metrics, Needs::nothing},
     {"/", Access::page, Needs::nothing, true},
+    {"/docs", Access::page, Needs::nothing, true},
+    {"/openapi.json", Access::user, Needs::nothing, true},
     {"/v1/chat/completions", Access::user, Needs::work, true},
     {"/v1/completions", Access::user, Needs::work, true},
     {"/v1/programs", Access::user, Needs::work, true},
@@ -94,6 +96,7 @@ Result<> add_all_routes(net::Router& router, Service& service) {
   ESP_CHECK(add_constraint_routes(router, service));
   ESP_CHECK(add_session_routes(router, service));
   ESP_CHECK(add_metrics_routes(router, service));
+  ESP_CHECK(add_openapi_routes(router, service));
   return add_page_routes(router, service);
 }
 

@@ -74,6 +74,7 @@ Result<> add_state_routes(net::Router& router, Service& service);
 Result<> add_constraint_routes(net::Router& router, Service& service);
 Result<> add_session_routes(net::Router& router, Service& service);
 Result<> add_metrics_routes(net::Router& router, Service& service);
+Result<> add_openapi_routes(net::Router& router, Service& service);
 Result<> add_page_routes(net::Router& router, Service& service);
 
 }  // namespace espalier::server

@@ -222,6 +222,7 @@ struct Simd {
     __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(as128(table16)));
     return {{_mm256_shuffle_epi8(table, nibbles.v[0]), _mm256_shuffle_epi8(table, nibbles.v[1])}};
   }
+  static inline F as_floats(B a) { return {{_mm256_castsi256_ps(a.v[0]), _mm256_castsi256_ps(a.v[1])}}; }
   static inline F byte_to_float(B a, int index) {
     F out;
     for (int h = 0; h < 2; ++h) {

@@ -13,6 +13,7 @@ void fill_float_matmuls(CpuKernels& table) {
   table.matmul_f16 = matmul<FloatTile<DType::f16>>;
   table.matmul_bf16 = matmul<FloatTile<DType::bf16>>;
   table.matmul_bf16_bf16 = nullptr;
+  table.matmul_float8_bf16 = nullptr;
 }
 
 }  // namespace espalier::kernels::avx512

@@ -143,6 +143,7 @@ struct Simd {
     __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table16)));
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
+  static inline F as_floats(B a) { return {_mm512_castsi512_ps(a.v)}; }
   static inline F byte_to_float(B a, int index) {  // byte `index` of each 32-bit lane, unsigned
     return {_mm512_cvtepi32_ps(
         _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * index)), _mm512_set1_epi32(255)))};

@@ -13,21 +13,26 @@ inline const float* floats(const std::uint8_t* p) {
   return reinterpret_cast<const float*>(p);
 }
 
-// Codes of 2, 3, 4 or 8 bits, a scale and a zero point for 32 or 128 values.
+// Codes of 2, 3, 4 or 8 bits, a scale and a zero point for 32 or 128 values. Scales of less than eight bits are f16 and
+// raised (kScaleRaise); a power of two takes them back exactly.
 template <DType kOf, int kBits, int kParts>
 struct Group {
   static constexpr DType kType = kOf;
   static constexpr int kBlock = 32 * kParts, kSubs = kParts, kGroups = 1;
   static constexpr int kZeroPoint = kBits == 8 ? 128 : 0, kMostCode = (1 << kBits) - 1;
   static constexpr bool kHasMinimum = true, kColumnZero = true;
-  static constexpr int kZeroBytes = kParts == 4 ? 64 : kBits == 8 ? 32 : 16;
-  static constexpr int kFirst = 64 + kZeroBytes, kSub = kBits * kBitBytes, kBytes = kFirst + kSubs * kSub;
+  static constexpr int kScaleBytes = kBits == 8 ? 64 : 32;
+  static constexpr int kFirst = kBits == 8 ? (kParts == 4 ? 128 : 96) : (kParts == 4 ? 64 : 48);
+  static constexpr int kSub = kBits * kBitBytes, kBytes = kFirst + kSubs * kSub;
 
-  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
+  static Simd::F scale(const std::uint8_t* b, int, int) {
+    if constexpr (kBits == 8) return Simd::load(floats(b));
+    return Simd::mul(Simd::load_f16(halves(b)), Simd::set1(1 / kScaleRaise));
+  }
   // Beyond kZeroPoint.
   static Simd::F zero(const std::uint8_t* b) {
-    if constexpr (kBits == 8) return Simd::load_f16(halves(b + 64));
-    return Simd::load_u8(b + 64);
+    if constexpr (kBits == 8) return Simd::load_f16(halves(b + kScaleBytes));
+    return Simd::load_u8(b + kScaleBytes);
   }
   static Simd::F minimum(const std::uint8_t* b, int, int) {
     return Simd::sub(Simd::zero(), Simd::mul(scale(b, 0, 0), zero(b)));
@@ -47,7 +52,13 @@ struct Float8 {
   static constexpr DType kType = kOf;
   static constexpr int kBlock = kValues, kGroups = 1, kBytes = 64 + 16 * kValues;
   static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
-  static Simd::F value(const std::uint8_t* b, int step, int i) { return Simd::load_e4m3(b + 64 + 16 * (4 * step + i)); }
+  // Exponent and mantissa moved into place, bias 7 made 127 by a factor.
+  static Simd::F value(const std::uint8_t* b, int step, int i) {
+    const Simd::B top = Simd::shift_left(Simd::bload(b + 64 + 64 * step), 24 - 8 * i);
+    const Simd::B magnitude = Simd::shift_right(Simd::shift_left(Simd::shift_right(top, 24), 25), 5);
+    const Simd::B sign = Simd::shift_left(Simd::shift_right(top, 31), 31);
+    return Simd::mul(Simd::as_floats(Simd::bor(magnitude, sign)), Simd::set1(0x1p120f));
+  }
 };
 
 // The four bytes of sixteen floats, apart, as lookup() takes them.
@@ -71,18 +82,16 @@ inline constexpr FloatTable kFp4 =
 template <DType kOf, const FloatTable& kTable>
 struct FourBitFloats {
   static constexpr DType kType = kOf;
-  static constexpr int kBlock = 32, kGroups = 1, kBytes = 64 + kNibbleBytes;
+  static constexpr int kBlock = 64, kGroups = 1, kBytes = 64 + 2 * kNibbleBytes;
   static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
   static Simd::F value(const std::uint8_t* b, int step, int i) {
-    const Simd::B places = Simd::shift_right(nibbles(b + 64, step), 8 * i);  // in the lowest byte of a lane
-    const auto byte = [&](int n) {                                           // n of the float, the others zero
+    const Simd::B four = nibbles(b + 64 + step / 8 * kNibbleBytes, step % 8);
+    const Simd::B places = Simd::shift_right(four, 8 * i);  // in the lowest byte of a lane
+    const auto byte = [&](int n) {                          // n of the float, the others zero
       const Simd::B alone = Simd::shift_left(Simd::lookup(places, kTable.bytes[n]), 24);
       return Simd::shift_right(alone, 24 - 8 * n);
     };
-    alignas(64) float out[16];
-    Simd::bstore(reinterpret_cast<std::uint8_t*>(out),
-                 Simd::bor(Simd::bor(byte(0), byte(1)), Simd::bor(byte(2), byte(3))));
-    return Simd::load(out);
+    return Simd::as_floats(Simd::bor(Simd::bor(byte(0), byte(1)), Simd::bor(byte(2), byte(3))));
   }
 };
 

@@ -222,6 +222,9 @@ struct Simd {
     uint8x16_t table = vld1q_u8(table16);
     return map<B>([&](int q) { return vqtbl1q_u8(table, nibbles.v[q]); });
   }
+  static inline F as_floats(B a) {
+    return map<F>([&](int q) { return vreinterpretq_f32_u8(a.v[q]); });
+  }
   static inline F byte_to_float(B a, int index) {
     return map<F>([&](int q) {
       uint32x4_t lane = vshlq_u32(vreinterpretq_u32_u8(a.v[q]), vdupq_n_s32(-8 * index));

@@ -197,6 +197,11 @@ struct Simd {
   static inline B lookup(B nibbles, const std::uint8_t* table16) {
     return bytes([&](int i) { return table16[nibbles.v[i] & 15]; });
   }
+  static inline F as_floats(B a) {
+    F out;
+    __builtin_memcpy(&out, &a, 64);
+    return out;
+  }
   static inline F byte_to_float(B a, int index) {
     return lanes<F>([&](int i) { return static_cast<float>(a.v[4 * i + index]); });
   }

@@ -2,8 +2,8 @@
 // with its own instead, then factors are added.
 //
 // Rows are grouped by adapter (Pass::adapted). A row's bits depend on its own adapter alone (promise 1).
-// Order: touches(); begin(), before the rows of x change; then finish(), or columns() of tiles.
-// Threads: one caller, the team computes; columns(): any thread. Fails: never.
+// Order: touches(); begin(), then the product that it is added to (MatmulOptions::added), which reads the same rows.
+// Threads: begin(): one; the others: any. Fails: never.
 #pragma once
 
 #include <vector>
@@ -16,32 +16,32 @@
 namespace espalier {
 
 // One such product, of the matrix `id`.
-class AdaptedProduct {
+class AdaptedProduct final : public AddedSums {
  public:
   // Whether some row's adapter changes the matrix.
   static bool touches(const Pass& pass, MatrixId id);
 
   // x: all rows; k: their width.
   void begin(const Pass& pass, MatrixId id, const RowBlock& x, std::int64_t k);
-  // out: all rows and columns of the product.
-  void finish(const Pass& pass, std::int64_t outputs, Place out) const;
-  // Columns [first, first + count) of rows [begin, end): `out` is row begin, its column `first`, which begins a panel.
-  void columns(const CpuKernels& cpu, int begin, int end, std::int64_t first, std::int64_t count, float* out,
-               std::int64_t out_stride) const;
+  void share() override { low_rank_.share(); }
+  void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) override;
   void clear();
   bool empty() const { return low_rank_.empty() && replaced_.empty(); }
 
  private:
-  struct Replaced {  // a row that is multiplied with another matrix
-    int row;
+  struct Replaced {  // rows that are multiplied with another matrix
     const WholeMatrix* by;
+    std::span<const int> rows;
+    std::size_t first;  // of them in x_
   };
-  void replaced_columns(const CpuKernels& cpu, std::size_t index, std::int64_t first, std::int64_t count,
-                        float* out) const;
+  void replace(const Replaced& group, int begin, int end, std::int64_t first, std::int64_t count, float* out,
+               std::int64_t out_stride) const;
 
+  const CpuKernels* cpu_ = nullptr;
   LowRankProduct low_rank_;
-  std::vector<Replaced> replaced_;  // ascending
-  std::vector<float> rows_;         // their x: [k] each
+  std::vector<int> rows_;  // of all groups: a head's columns are asked for again when the pass is over
+  std::vector<Replaced> replaced_;
+  std::vector<float> x_;  // of replaced rows, group by group: [k] each
   std::int64_t k_ = 0;
 };
 

@@ -13,66 +13,50 @@ RowBlock rows_of(const ComputeWith& with, const Linear& linear, const InputForms
 
 }  // namespace
 
+AddedSums* NumberedLinear::added(const Pass& pass, const InputForms& in, bool wide) const {
+  if (!AdaptedProduct::touches(pass, id)) return nullptr;
+  scratch.product.begin(pass, id, rows_of(pass.with(), linear, in, wide), linear.inputs());
+  return &scratch.product;
+}
+
 void MatmulStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
-  if (AdaptedProduct::touches(pass, layer_.id)) return run_adapted(pass);
   const RowSlice slice = pass.slice();
+  const InputForms in = in_.forms(slice);
+  Linear::Options options = options_;
+  options.added = layer_.added(pass, in, options.wide);
   if (activated_) {
     ConvertedRows to = activated_->rows;
     to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());
-    return linear_.apply_converted(pass.with(), in_.forms(slice), activated_->how, to, slice.rows());
+    return linear_.apply_converted(pass.with(), in, activated_->how, to, slice.rows(), options.added);
   }
-  linear_.apply(pass.with(), in_.forms(slice), out_.row(slice.begin), out_.stride, slice.rows(), options_);
+  linear_.apply(pass.with(), in, out_.row(slice.begin), out_.stride, slice.rows(), options);
 }
 
-// The sums must be there before anything becomes of them. Rows that no adapter changes get the same bits this way.
-void MatmulStage::run_adapted(Pass& pass) {
-  const ComputeWith& with = pass.with();
-  const InputForms in = in_.forms(pass.rows());
-  AdaptedProduct& product = layer_.scratch.product;
-  product.begin(pass, layer_.id, rows_of(with, linear_, in, options_.wide), linear_.inputs());
-  linear_.apply(with, in, out_.first, out_.stride, pass.rows(), options_);
-  product.finish(pass, linear_.outputs(), out_);
-  if (!activated_) return;
-  const std::int64_t width = linear_.outputs();
-  with.team.run(pass.rows(), [&](int row) {
-    float* sums = out_.row(row);
-    with.cpu.functions.activate(activated_->how, sums, sums, width);
-    convert_rows(with.cpu, activated_->rows.format, out_.first, out_.stride, width, row, row + 1,
-                 activated_->rows.data);
-  });
-}
-
-void GatedStage::run_adapted(Pass& pass) {
-  const ComputeWith& with = pass.with();
-  const InputForms in = in_.forms(pass.rows());
-  AdaptedProduct& product = layer_.scratch.product;
+// Of gates and what they gate in matrices apart: their sums must be there before they are joined.
+void GatedStage::run_apart(Pass& pass, const InputForms& in, AddedSums* added) {
   const std::int64_t width = linear_.apart_width();
   std::vector<float>& apart = layer_.scratch.apart;
   const auto floats = static_cast<std::size_t>(pass.rows() * width + kPanelColumns);
   if (apart.size() < floats) apart.resize(floats);
-  product.begin(pass, layer_.id, rows_of(with, linear_, in, false), linear_.inputs());
-  linear_.apply_apart(with, in, apart.data(), pass.rows());
-  product.finish(pass, width, {apart.data(), width});
-  with.team.run(pass.rows(), [&](int row) {
-    linear_.join(with.cpu, gate_, apart.data() + row * width, out_.row(row));
-    if (converted_)
-      convert_rows(with.cpu, converted_->format, out_.first, out_.stride, linear_.outputs(), row, row + 1,
-                   converted_->data);
-  });
+  linear_.apply_apart(pass.with(), in, apart.data(), pass.rows(), added);
+  pass.with().team.run(
+      pass.rows(), [&](int row) { linear_.join(pass.with().cpu, gate_, apart.data() + row * width, out_.row(row)); });
 }
 
 void GatedStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
-  if (AdaptedProduct::touches(pass, layer_.id)) return run_adapted(pass);
   const RowSlice slice = pass.slice();
   const InputForms in = in_.forms(slice);
+  AddedSums* const added = layer_.added(pass, in, false);
   if (converted_) {
     ConvertedRows to = *converted_;
     to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());
-    linear_.apply_converted(pass.with(), in, gate_, to, slice.rows());
+    linear_.apply_converted(pass.with(), in, gate_, to, slice.rows(), added);
+  } else if (added != nullptr && !linear_.paired()) {
+    run_apart(pass, in, added);
   } else {
-    linear_.apply(pass.with(), in, out_.row(slice.begin), out_.stride, slice.rows(), {.finish = gate_});
+    linear_.apply(pass.with(), in, out_.row(slice.begin), out_.stride, slice.rows(), {.finish = gate_, .added = added});
   }
 }
 
@@ -112,13 +96,12 @@ void HeadStage::run(Pass& pass) {
     return false;
   };
   if (reader != nullptr && takes_any()) return read(pass, *reader);
-  linear_.apply(with, in, logits_.first, logits_.stride, rows, {});
-  if (!adapted_.empty()) adapted_.finish(pass, linear_.outputs(), logits_);
+  linear_.apply(with, in, logits_.first, logits_.stride, rows, {.added = adapted_.empty() ? nullptr : &adapted_});
   if (changes()) with.team.run(rows, [&](int row) { finish(with.cpu, logits_.row(row), logits_.stride); });
 }
 
 // Tiles of columns for some rows at a time, which stay in the second-level cache until they are read.
-void HeadStage::read(const Pass& pass, LogitReader& reader) const {
+void HeadStage::read(const Pass& pass, LogitReader& reader) {
   constexpr int kRows = 64;
   const int rows = pass.rows(), vocabulary = static_cast<int>(logits_.stride);
   const int tiles = (vocabulary + kLogitTile - 1) / kLogitTile, blocks = (rows + kRows - 1) / kRows;
@@ -127,11 +110,12 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) const {
     const int tile = chunk / blocks, begin = chunk % blocks * kRows, end = std::min(rows, begin + kRows);
     thread_local std::vector<float> memory;
     memory.resize(static_cast<std::size_t>(kRows) * kLogitTile);
+    if (!adapted_.empty()) adapted_.share();
     const int next_tile = team.behind(chunk, tiles * blocks) >= 0 ? tile + 1 : tiles;
     const int first = tile * kLogitTile, columns = std::min(kLogitTile, vocabulary - first);
     linear_.apply_columns(pass.with().cpu, input_.some(begin, end),
                           {first, columns, next_tile < tiles ? next_tile * kLogitTile : -1}, memory.data(), kLogitTile);
-    if (!adapted_.empty()) adapted_.columns(pass.with().cpu, begin, end, first, columns, memory.data(), kLogitTile);
+    if (!adapted_.empty()) adapted_.add(begin, end, first, columns, memory.data(), kLogitTile);
     for (int row = begin; row < end; ++row) {
       const std::span logits(memory.data() + (row - begin) * kLogitTile, static_cast<std::size_t>(columns));
       if (changes()) finish(pass.with().cpu, logits.data(), columns);
@@ -143,10 +127,10 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) const {
   });
 }
 
-void HeadStage::again(const CpuKernels& cpu, int row, int first, std::span<float> out) const {
+void HeadStage::again(const CpuKernels& cpu, int row, int first, std::span<float> out) {
   const auto columns = static_cast<std::int64_t>(out.size());
   linear_.apply_columns(cpu, input_.some(row, row + 1), {first, columns, -1}, out.data(), columns);
-  if (!adapted_.empty()) adapted_.columns(cpu, row, row + 1, first, columns, out.data(), columns);
+  if (!adapted_.empty()) adapted_.add(row, row + 1, first, columns, out.data(), columns);
   if (changes()) finish(cpu, out.data(), columns);
 }
 

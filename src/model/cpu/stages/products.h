@@ -14,6 +14,8 @@ struct NumberedLinear {
   const Linear& linear;
   MatrixId id;
   AdapterScratch& scratch;
+  // What adapters of a batch add to its product of these rows, until another asks; null: nothing.
+  AddedSums* added(const Pass& pass, const InputForms& in, bool wide) const;
 };
 
 // Multiplies all rows of a batch with a layer.
@@ -33,7 +35,6 @@ class MatmulStage final : public Stage {
   bool behind_keep = false;
 
  private:
-  void run_adapted(Pass& pass);
   NumberedLinear layer_;
   const Linear& linear_;
   InputPlaces in_;
@@ -54,7 +55,7 @@ class GatedStage final : public Stage {
   bool behind_keep = false;
 
  private:
-  void run_adapted(Pass& pass);
+  void run_apart(Pass& pass, const InputForms& in, AddedSums* added);
   NumberedLinear layer_;
   const Linear& linear_;
   InputPlaces in_;
@@ -85,11 +86,11 @@ class HeadStage final : public Stage {
       : layer_(layer), linear_(layer.linear), in_(in), logits_(logits), scale_(op.scale), cap_(op.cap) {}
   void run(Pass& pass) override;
   // Columns of a row of the last run once more.
-  void again(const CpuKernels& cpu, int row, int first, std::span<float> out) const;
+  void again(const CpuKernels& cpu, int row, int first, std::span<float> out);
   Upcoming next;
 
  private:
-  void read(const Pass& pass, LogitReader& reader) const;
+  void read(const Pass& pass, LogitReader& reader);
   void finish(const CpuKernels& cpu, float* logits, std::int64_t n) const;
   bool changes() const { return scale_ != 1.0f || cap_ != 0.0f; }
 
