@@ -53,9 +53,17 @@ T value_or_raise(Result<T> result) {
   return std::move(result).value();
 }
 
+// A text, or a list of texts.
+Json argument_of(nb::handle value) {
+  if (PyUnicode_Check(value.ptr())) return string_of(value);
+  Json list = Json::array();
+  for (const nb::handle one : nb::iter(value)) list.push_back(string_of(one));
+  return list;
+}
+
 Arguments arguments_of(const nb::dict& given) {
   Arguments arguments;
-  for (const auto& [name, value] : given) arguments.set(string_of(name), Json(string_of(value)));
+  for (const auto& [name, value] : given) arguments.set(string_of(name), argument_of(value));
   return arguments;
 }
 

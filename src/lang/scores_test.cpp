@@ -87,15 +87,17 @@ TEST(Scores, WaitForVariablesOfOtherStatesAndTakeListsEntryByEntry) {
         s += rerank("best", "6", s["draft"]);
       },
       {.backend = scoring()});
-  EXPECT_THAT(s["draft"].as<std::vector<std::string>>(), ElementsAre("4", "5", "6"));
+  EXPECT_THAT(s["draft"].as<std::vector<int>>(), ElementsAre(4, 5, 6));
   EXPECT_THAT(s["first"].as<std::vector<double>>(), ElementsAre(2, 2));
   EXPECT_EQ(s["best"].text(), "6");
   EXPECT_EQ(s.meta("best")["indices"], (Json{2, 0, 1}));
 }
 
 TEST(Scores, AnotherBackEndIsAskedWhereTheCallNamesOne) {
-  const auto silent = ScriptedBackend::make([](const std::string&, const GenCall&) { return Result<std::string>("g"); });
-  State s = sgl::run([](State& s) { s += gen("g") + score("n", "x", "xxx", {.backend = scoring()}); }, {.backend = silent});
+  const auto silent =
+      ScriptedBackend::make([](const std::string&, const GenCall&) { return Result<std::string>("g"); });
+  State s =
+      sgl::run([](State& s) { s += gen("g") + score("n", "x", "xxx", {.backend = scoring()}); }, {.backend = silent});
   EXPECT_EQ(s["n"].as<int>(), 3);
   State none = sgl::run([](State& s) { s += score("n", "x", "xxx") + "more"; }, {.backend = silent});
   const Error why = error_of([&] { (void)none["n"].text(); });
@@ -147,7 +149,8 @@ TEST(Scores, AGraphSaysWhatItsFunctionSaysWrittenDownAndCompiled) {
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
   const State again = compiled->run(arguments);
   EXPECT_EQ(again.text(), plain.text());
-  for (const char* name : {"facts", "fit", "vector", "end"}) EXPECT_EQ(again[name].json(), plain[name].json()) << name;
+  for (const char* name : {"facts", "fit", "vector", "end"})
+    EXPECT_EQ(again[name].as<Json>(), plain[name].as<Json>()) << name;
 }
 
 TEST(Scores, WhatNobodyReadsIsNotAskedFor) {
@@ -193,7 +196,8 @@ TEST(ScoreWire, AnswersOfAllServersAreRead) {
   const ScoreCall embeds{true, {}, {"a"}, {}};
   EXPECT_EQ(lang::read_score("s", embeds, R"({"data":[{"index":0,"embedding":[1,2]}]})")->values.front(), (Json{1, 2}));
   const auto refused = lang::read_score(
-      "s", embeds, R"({"data":[{"index":0,"embedding":null,"error":{"message":"input[0] is blank","param":"input[0]"}}]})");
+      "s", embeds,
+      R"({"data":[{"index":0,"embedding":null,"error":{"message":"input[0] is blank","param":"input[0]"}}]})");
   EXPECT_EQ(refused.error().field, "input[0]");
 }
 

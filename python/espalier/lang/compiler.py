@@ -290,10 +290,11 @@ class CompiledFunction:
             raise TypeError(f"the program {program.__name__} needs {', '.join(missing)}")
         return arguments
 
-    def _texts(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Those that the graph left open."""
+    def _texts(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that the graph left open: texts, or lists of them that are scored."""
         texts = {name: arguments[name] for name in self._native.graph.parameters}
         for name, value in texts.items():
-            if not isinstance(value, str):
+            is_list = isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value)
+            if not isinstance(value, str) and not is_list:
                 raise TypeError(f"{name} is appended to the prompt and must be a str, not {type(value).__name__}")
         return texts

@@ -18,13 +18,14 @@ Value ranked(const ScoreCall& call, const std::vector<Json>& scores, Json& meta)
   std::ranges::stable_sort(order, std::greater(), score_of);
   if (call.options.top_n) order.resize(std::min(order.size(), static_cast<std::size_t>(*call.options.top_n)));
   Value::List best;
-  Json& told = meta["scores"] = Json::array();
-  Json& indices = meta["indices"] = Json::array();
+  Json told = Json::array(), indices = Json::array();
   for (const std::size_t i : order) {
     best.emplace_back(call.texts[i]);
     told.push_back(scores[i]);
     indices.push_back(i);
   }
+  meta["scores"] = std::move(told);
+  meta["indices"] = std::move(indices);
   return Value(std::move(best));
 }
 

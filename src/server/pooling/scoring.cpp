@@ -240,18 +240,30 @@ Result<RequestFields> judged(const Call& call, const PooledBody& body, const Jud
   return fields;
 }
 
+Result<Request> judge_request(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
+                              const ShownText& query, const ShownText& document, std::string id) {
+  ESP_TRY(RequestFields fields, judged(call, body, judge, place, query, document, std::move(id)));
+  return make_request(std::move(fields), call.model->limits(), native_names(place));
+}
+
 Result<Scoring> of_answers(const Call& call, const PooledBody& body, const ScoredTexts& asked) {
   ESP_TRY(const Judge judge, judge_of(call, body));
   if (call.model->media == nullptr || judge.own != nullptr) ESP_CHECK(need_texts(call, asked));
   Scoring made;
   for (std::size_t i = 0; i < asked.documents.size(); ++i) {
     const std::string place = document_place(asked, i);
-    ESP_TRY(RequestFields fields, judged(call, body, judge, place, query_of(asked, i), asked.documents[i],
-                                         request_id(call.http, body.rid, i, asked.documents.size())));
-    ESP_TRY(Request request, make_request(std::move(fields), call.model->limits(), native_names(place)));
     PooledText& added = made.texts.emplace_back(PooledText{place});
-    added.tokens = static_cast<int>(request.prompt().size());
-    added.request = std::move(request);
+    auto request = judge_request(call, body, judge, place, query_of(asked, i), asked.documents[i],
+                                 request_id(call.http, body.rid, i, asked.documents.size()));
+    if (call.runs_again()) return request.error();
+    if (request.ok()) {
+      added.tokens = static_cast<int>(request->prompt().size());
+      added.request = std::move(request).value();
+    } else {
+      added.error = std::move(request).error();
+      if (added.error->field.starts_with("messages")) added.error->field = place;  // the caller sent none
+      name_place(added, asked.documents.size());
+    }
   }
   made.scores = [raw = body.raw_scores](const std::vector<PooledText>& texts) {
     std::vector<double> scores;
