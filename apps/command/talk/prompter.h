@@ -13,6 +13,7 @@
 #include "espalier/engine.h"
 #include "server/admission/budget.h"
 #include "server/media/media_fetch.h"
+#include "server/media/prepared_media.h"
 #include "server/prompt/chat_prompt.h"
 #include "server/served_model.h"
 #include "server/server_options.h"
