@@ -17,7 +17,7 @@
 namespace espalier {
 
 // One picture, as a processor gives it: patches, or (TowerSpec::planes) planes that are cut here.
-struct Picture {
+struct TowerPicture {
   std::span<const float> pixels;          // [frames][tiles] of [patches][patch_width] or of [channels][height][width]
   int frames = 1, height = 0, width = 0;  // of a tile's grid of patches
   int tiles = 1;                          // of any-resolution processors: the whole picture in small, then its tiles
@@ -29,7 +29,7 @@ struct Picture {
 
 struct TowerSpec;
 // The floats that a picture's pixels must be.
-std::int64_t pixel_values(const Picture& picture, const TowerSpec& spec);
+std::int64_t pixel_values(const TowerPicture& picture, const TowerSpec& spec);
 
 // Rows that see one another.
 struct RowSpan {
@@ -80,9 +80,9 @@ struct TowerSpec {
   std::function<Rows(Builder&)> enter;                         // rows out of patches
   std::function<void(Builder&, int layer, Rows)> behind = {};  // what else is made of a layer's rows
   std::function<void(Builder&, Rows)> leave;                   // gives output 0
-  std::function<TowerLayout(std::span<const Picture>)> layout;
+  std::function<TowerLayout(std::span<const TowerPicture>)> layout;
   // Of any-resolution families: how many tiles a picture of an original size has, the whole in small included.
-  std::function<int(const Picture&)> tiles = {};
+  std::function<int(const TowerPicture&)> tiles = {};
   // Where the text model's tokens stand; empty: at their positions.
   std::function<AxisPlan(std::int64_t tokens, std::span<const PicturePlace>)> axes = {};
 };

@@ -279,14 +279,15 @@ class WithPictures(unittest.TestCase):
         messages = json.loads(saved.read_text())["messages"]
         self.assertEqual([m["role"] for m in messages], ["user", "assistant"])
         with Server(model=SEES) as server:
-            answer = server.post("/v1/chat/completions", {"messages": messages[:1], "temperature": 0, "max_tokens": 6}).json()
+            answer = server.post("/v1/chat/completions", {"messages": messages[:1], "temperature": 0, "max_tokens": 6}).json
         self.assertEqual(answer["choices"][0]["message"]["content"], messages[1]["content"])
         self.assertEqual(answer["usage"]["prompt_tokens"], shown)
 
 
 class WithoutAModel(unittest.TestCase):
     def test_a_script_is_told_what_would_fit(self):
-        ended = espalier("run")
+        with tempfile.TemporaryDirectory() as cache:
+            ended = espalier("run", env={"ESPALIER_CACHE": cache, "HF_HUB_CACHE": cache})
         self.assertEqual((ended.code, ended.out), (2, ""), ended)
         self.assertRegex(ended.err, r"name a model: espalier run \S+\n")
         self.assertRegex(ended.err, r"smollm2-135m +[\d.]+ MiB +\d+ s  to see that it works")

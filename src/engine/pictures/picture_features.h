@@ -36,14 +36,14 @@ class PictureFeaturesOf {
   std::size_t bytes() const { return counted_; }
 
   // --- for whoever makes them ---
-  const std::vector<Picture>& parts() const { return parts_; }
+  const std::vector<TowerPicture>& parts() const { return parts_; }
   void add(PictureFeatures part);  // the next one; the last makes them complete
   void fail(Error error);
 
  private:
   std::array<std::uint64_t, 2> content_;
   std::shared_ptr<const pictures::PixelBlock> pixels_;  // let go of once they are made
-  std::vector<Picture> parts_;
+  std::vector<TowerPicture> parts_;
   std::vector<PictureFeatures> parts_made_;
   std::vector<int> ends_;  // rows of the parts up to and with each
   bool made_ = false;

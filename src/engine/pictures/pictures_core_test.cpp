@@ -25,9 +25,9 @@ float feature(float pixel, int row) {
 TowerSpec tower_spec() {
   TowerSpec spec;
   spec.patch_width = 1;
-  spec.layout = [](std::span<const Picture> pictures) {
+  spec.layout = [](std::span<const TowerPicture> pictures) {
     TowerLayout layout;
-    for (const Picture& p : pictures) {
+    for (const TowerPicture& p : pictures) {
       layout.patches.resize(layout.patches.size() + static_cast<std::size_t>(p.patches()));
       layout.features.push_back(static_cast<int>(p.patches()));
     }
@@ -39,12 +39,12 @@ TowerSpec tower_spec() {
 // A tower that takes some turns, and may fail.
 class NumberTower final : public FeatureMaker {
  public:
-  int rows_of(std::span<const Picture> pictures) const override {
+  int rows_of(std::span<const TowerPicture> pictures) const override {
     int rows = 0;
-    for (const Picture& p : pictures) rows += static_cast<int>(p.patches());
+    for (const TowerPicture& p : pictures) rows += static_cast<int>(p.patches());
     return rows;
   }
-  Result<> begin(std::span<const Picture> pictures) override {
+  Result<> begin(std::span<const TowerPicture> pictures) override {
     if (fails) return Error{Error::Kind::out_of_memory, "no memory for pictures", {}, {}};
     pictures_.assign(pictures.begin(), pictures.end());
     turns_ = 3;
@@ -53,7 +53,7 @@ class NumberTower final : public FeatureMaker {
   bool advance_rows(int) override { return --turns_ <= 0; }
   std::vector<PictureFeatures> take() override {
     std::vector<PictureFeatures> made;
-    for (const Picture& p : pictures_) {
+    for (const TowerPicture& p : pictures_) {
       ++computed;
       PictureFeatures& f = made.emplace_back(PictureFeatures{static_cast<int>(p.patches()), 1, {{}}});
       for (int row = 0; row < f.rows; ++row) f.outputs[0].push_back(feature(p.pixels[0], row));
@@ -66,7 +66,7 @@ class NumberTower final : public FeatureMaker {
   bool fails = false;
 
  private:
-  std::vector<Picture> pictures_;
+  std::vector<TowerPicture> pictures_;
   int turns_ = 0;
 };
 

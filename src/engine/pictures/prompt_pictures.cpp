@@ -50,7 +50,7 @@ Result<> add_places(const PictureInput& input, int merge, std::vector<PicturePla
 Result<> add_picture(const PictureInput& input, const PictureRules& rules, PromptPictures& to) {
   PromptPicture picture{input.content, input.pixels, {}, {}, {}};
   ESP_TRY(picture.parts, tower_input(*input.pixels, *rules.tower, tokens_of(input)));
-  for (const Picture& part : picture.parts) {
+  for (const TowerPicture& part : picture.parts) {
     const TowerRows rows = tower_rows(part, *rules.tower);
     if (rows.computed > rules.most_rows)
       return bad_request(fmt::format("a picture has {} patches, but {} are the most that this server computes at once; "

@@ -33,9 +33,9 @@ struct PictureRules {
 struct PromptPicture {
   std::array<std::uint64_t, 2> content = {};
   std::shared_ptr<const pictures::PixelBlock> pixels;
-  std::vector<Picture> parts;    // that the tower is given, one behind the other; they point into the pixels
-  std::vector<int> part_rows;    // that each of them gives
-  std::vector<TokenSpan> spans;  // of its image tokens
+  std::vector<TowerPicture> parts;  // that the tower is given, one behind the other; they point into the pixels
+  std::vector<int> part_rows;       // that each of them gives
+  std::vector<TokenSpan> spans;     // of its image tokens
   int begin() const { return spans.front().begin; }
   int end() const { return spans.back().end; }
   int rows() const { return std::accumulate(part_rows.begin(), part_rows.end(), 0); }

@@ -16,7 +16,7 @@ Error wrong_form(std::string_view what) {
 }
 
 // The number of floats is what the tower asks for: else nothing may point into them.
-Result<> check_form(const Picture& picture, const TowerSpec& tower) {
+Result<> check_form(const TowerPicture& picture, const TowerSpec& tower) {
   constexpr std::int64_t kMost = std::int64_t{1} << 20;  // patches, of a side and in all
   if (picture.frames < 1 || picture.height < 1 || picture.width < 1 || picture.tiles < 1)
     return wrong_form("it has no patches");
@@ -36,8 +36,8 @@ Result<> check_form(const Picture& picture, const TowerSpec& tower) {
 }
 
 // Planes [tiles][channels][height][width], or patches of a grid.
-Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec& tower) {
-  Picture picture;
+Result<TowerPicture> whole_picture(const pictures::PixelBlock& block, const TowerSpec& tower) {
+  TowerPicture picture;
   picture.pixels = block.values;
   picture.original_height = block.original.height;
   picture.original_width = block.original.width;
@@ -63,8 +63,8 @@ Result<Picture> whole_picture(const pictures::PixelBlock& block, const TowerSpec
 }
 
 // A film in parts of so many frames.
-std::vector<Picture> parts_of(const Picture& film, int frames) {
-  std::vector<Picture> parts;
+std::vector<TowerPicture> parts_of(const TowerPicture& film, int frames) {
+  std::vector<TowerPicture> parts;
   const std::size_t values = film.pixels.size() / static_cast<std::size_t>(std::max(1, film.frames));
   for (int first = 0; first < film.frames; first += frames) {
     parts.push_back(film);
@@ -75,8 +75,8 @@ std::vector<Picture> parts_of(const Picture& film, int frames) {
   return parts;
 }
 
-std::vector<Picture> tiles_of(const Picture& picture) {
-  std::vector<Picture> tiles;
+std::vector<TowerPicture> tiles_of(const TowerPicture& picture) {
+  std::vector<TowerPicture> tiles;
   const std::size_t values = picture.pixels.size() / static_cast<std::size_t>(picture.tiles);
   for (int i = 0; i < picture.tiles; ++i) {
     tiles.push_back(picture);
@@ -87,11 +87,11 @@ std::vector<Picture> tiles_of(const Picture& picture) {
 }
 
 // Tiles of several sizes, one behind the other.
-Result<std::vector<Picture>> tiles_in_grids(const pictures::PixelBlock& block, const TowerSpec& tower) {
-  std::vector<Picture> tiles;
+Result<std::vector<TowerPicture>> tiles_in_grids(const pictures::PixelBlock& block, const TowerSpec& tower) {
+  std::vector<TowerPicture> tiles;
   std::span<const float> left = block.values;
   for (const pictures::Size& grid : block.tile_grids) {
-    Picture tile;
+    TowerPicture tile;
     tile.height = grid.height;
     tile.width = grid.width;
     tile.original_height = block.original.height;
@@ -112,36 +112,36 @@ Error wrong_rows(int tokens, int rows) {
                      "image_data");
 }
 
-int rows_of_all(std::span<const Picture> pictures, const TowerSpec& tower) {
+int rows_of_all(std::span<const TowerPicture> pictures, const TowerSpec& tower) {
   return std::accumulate(pictures.begin(), pictures.end(), 0,
-                         [&](int sum, const Picture& p) { return sum + tower_rows(p, tower).given; });
+                         [&](int sum, const TowerPicture& p) { return sum + tower_rows(p, tower).given; });
 }
 
 }  // namespace
 
-TowerRows tower_rows(const Picture& picture, const TowerSpec& tower) {
+TowerRows tower_rows(const TowerPicture& picture, const TowerSpec& tower) {
   const TowerLayout layout = tower.layout({&picture, 1});
   return {layout.features.at(0), TowerBatch::rows_of(layout)};
 }
 
-Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows) {
+Result<std::vector<TowerPicture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows) {
   if (!block.tile_grids.empty()) {
-    ESP_TRY(std::vector<Picture> tiles, tiles_in_grids(block, tower));
+    ESP_TRY(std::vector<TowerPicture> tiles, tiles_in_grids(block, tower));
     if (const int given = rows_of_all(tiles, tower); given != rows) return wrong_rows(rows, given);
     return tiles;
   }
-  ESP_TRY(const Picture picture, whole_picture(block, tower));
+  ESP_TRY(const TowerPicture picture, whole_picture(block, tower));
   if (block.film_part > 0) {
-    std::vector<Picture> parts = parts_of(picture, block.film_part);
-    for (const Picture& part : parts) ESP_CHECK(check_form(part, tower));
+    std::vector<TowerPicture> parts = parts_of(picture, block.film_part);
+    for (const TowerPicture& part : parts) ESP_CHECK(check_form(part, tower));
     if (const int given = rows_of_all(parts, tower); given != rows || parts.empty()) return wrong_rows(rows, given);
     return parts;
   }
   ESP_CHECK(check_form(picture, tower));
   const bool tiles_fit = !tower.tiles || tower.tiles(picture) == picture.tiles;
   const int together = tiles_fit ? tower_rows(picture, tower).given : 0;
-  if (tiles_fit && together == rows) return std::vector<Picture>{picture};
-  if (std::vector<Picture> apart = tiles_of(picture);
+  if (tiles_fit && together == rows) return std::vector<TowerPicture>{picture};
+  if (std::vector<TowerPicture> apart = tiles_of(picture);
       !tower.tiles && picture.tiles > 1 && rows_of_all(apart, tower) == rows)
     return apart;
   return wrong_rows(rows, together);

@@ -14,12 +14,12 @@ namespace espalier {
 
 // Pictures that point into the block. `rows`: that its image tokens want. Tiles are one picture where the tower joins them, else
 // each is a picture by itself.
-Result<std::vector<Picture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows);
+Result<std::vector<TowerPicture>> tower_input(const pictures::PixelBlock& block, const TowerSpec& tower, int rows);
 
 // Rows of a picture: those that come out, and the most that are computed at a time.
 struct TowerRows {
   int given = 0, computed = 0;
 };
-TowerRows tower_rows(const Picture& picture, const TowerSpec& tower);
+TowerRows tower_rows(const TowerPicture& picture, const TowerSpec& tower);
 
 }  // namespace espalier

@@ -67,11 +67,11 @@ void TowerQueue::fit_slice(double took, double seconds) {
 
 // The first that somebody still wants, and those behind it that are small.
 bool TowerQueue::begin_batch() {
-  std::vector<Picture> parts;
+  std::vector<TowerPicture> parts;
   while (!waiting_.empty()) {
     Features next = waiting_.front().lock();
     if (next != nullptr && !next->parts().empty()) {
-      std::vector<Picture> with_next = parts;
+      std::vector<TowerPicture> with_next = parts;
       with_next.insert(with_next.end(), next->parts().begin(), next->parts().end());
       if (!parts.empty() && maker_.rows_of(with_next) > kBatchRows) break;
       parts = std::move(with_next);

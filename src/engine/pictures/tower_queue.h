@@ -26,8 +26,8 @@ class FeatureMaker {
  public:
   virtual ~FeatureMaker() = default;
   // As those of Tower (model/towers/tower.h).
-  virtual int rows_of(std::span<const Picture> pictures) const = 0;
-  virtual Result<> begin(std::span<const Picture> pictures) = 0;
+  virtual int rows_of(std::span<const TowerPicture> pictures) const = 0;
+  virtual Result<> begin(std::span<const TowerPicture> pictures) = 0;
   virtual bool advance_rows(int rows) = 0;
   virtual std::vector<PictureFeatures> take() = 0;
   virtual int outputs() const = 0;  // of each picture
@@ -37,8 +37,8 @@ class FeatureMaker {
 class TowerMaker final : public FeatureMaker {
  public:
   explicit TowerMaker(std::unique_ptr<Tower> tower, int outputs) : tower_(std::move(tower)), outputs_(outputs) {}
-  int rows_of(std::span<const Picture> pictures) const override { return tower_->rows_of(pictures); }
-  Result<> begin(std::span<const Picture> pictures) override { return tower_->begin(pictures); }
+  int rows_of(std::span<const TowerPicture> pictures) const override { return tower_->rows_of(pictures); }
+  Result<> begin(std::span<const TowerPicture> pictures) override { return tower_->begin(pictures); }
   bool advance_rows(int rows) override { return tower_->advance_rows(rows); }
   std::vector<PictureFeatures> take() override { return tower_->take(); }
   int outputs() const override { return outputs_; }

@@ -11,7 +11,7 @@ namespace {
 // A picture that a tower should take, of random values.
 testing::Pictures picture_for(const TowerSpec& spec, std::mt19937_64& rng) {
   testing::Pictures made;
-  Picture p;
+  TowerPicture p;
   const int least = std::max(2, spec.merge);
   p.height = spec.side > 0 ? spec.side : least * (1 + static_cast<int>(rng() % 2));
   p.width = spec.side > 0 ? spec.side : least * (1 + static_cast<int>(rng() % 3));

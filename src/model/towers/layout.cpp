@@ -64,9 +64,9 @@ std::vector<Tap> taps_of(int index, int size, const TableReading& how) {
 
 }  // namespace
 
-int TableReading::taps_for(std::span<const Picture> pictures) const {
+int TableReading::taps_for(std::span<const TowerPicture> pictures) const {
   int least = side;
-  for (const Picture& picture : pictures) least = std::min({least, picture.height, picture.width});
+  for (const TowerPicture& picture : pictures) least = std::min({least, picture.height, picture.width});
   return std::max(2, 2 * ((side + least - 1) / std::max(1, least)));
 }
 
@@ -155,9 +155,9 @@ void LayoutMaker::join_grids(int count) {
   }
 }
 
-TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how) {
+TowerLayout grid_layout(std::span<const TowerPicture> pictures, const GridLayout& how) {
   LayoutMaker maker(how.blocks);
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     for (int frame = 0; frame < picture.frames; ++frame) {
       maker.add_grid(picture.height, picture.width, false, frame);
       if (how.table) maker.blend_table(0, *how.table);
@@ -169,9 +169,9 @@ TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how
   return std::move(maker.layout);
 }
 
-TowerLayout tile_layout(std::span<const Picture> pictures, int merge, bool own_row) {
+TowerLayout tile_layout(std::span<const TowerPicture> pictures, int merge, bool own_row) {
   LayoutMaker maker;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     for (int tile = 0; tile < picture.tiles; ++tile) {
       maker.add_grid(picture.height, picture.width, own_row);
       maker.blend_in_order(0);
@@ -202,12 +202,12 @@ std::vector<int> blocks_by_window(int height, int width, int window, std::vector
 
 }  // namespace
 
-void order_by_windows(TowerLayout& layout, std::span<const Picture> pictures, int merge, int window) {
+void order_by_windows(TowerLayout& layout, std::span<const TowerPicture> pictures, int merge, int window) {
   const int unit = merge * merge;
   const TowerLayout before = layout;
   std::vector<std::int32_t> back(before.patches.size() / static_cast<std::size_t>(unit));
   int block = 0, row = 0;
-  for (const Picture& picture : pictures)
+  for (const TowerPicture& picture : pictures)
     for (int frame = 0; frame < picture.frames * picture.tiles; ++frame) {
       std::vector<int> sizes;
       const int first = block;

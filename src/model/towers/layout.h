@@ -27,7 +27,7 @@ struct TableReading {
   int first_row = 0;  // of the table
   int taps = 2;       // of an antialiased kernel, along one axis: taps_for()
   // What the smallest of some grids needs.
-  int taps_for(std::span<const Picture> pictures) const;
+  int taps_for(std::span<const TowerPicture> pictures) const;
 };
 
 // Adds a picture's rows to a layout: all of it is in the order of the rows.
@@ -62,7 +62,7 @@ class LayoutMaker {
 
 // Qwen2.5's windows: rows (in blocks of merge x merge) are put in the order of windows of `window` x `window` blocks.
 // Gives for each block the row of blocks where it went.
-void order_by_windows(TowerLayout& layout, std::span<const Picture> pictures, int merge, int window);
+void order_by_windows(TowerLayout& layout, std::span<const TowerPicture> pictures, int merge, int window);
 
 // Patches in grids of any size, and nothing else.
 struct GridLayout {
@@ -71,10 +71,10 @@ struct GridLayout {
   std::optional<TableReading> table = {};
   bool frames_together = false;  // all frames of a picture see one another
 };
-TowerLayout grid_layout(std::span<const Picture> pictures, const GridLayout& how);
+TowerLayout grid_layout(std::span<const TowerPicture> pictures, const GridLayout& how);
 // Tiles of the same grid, each by itself: map 0 has squares of `merge` a side; blend 0 the table's rows in order, with
 // `own_row` one more for a class token, whose own is blend 1.
-TowerLayout tile_layout(std::span<const Picture> pictures, int merge, bool own_row = false);
+TowerLayout tile_layout(std::span<const TowerPicture> pictures, int merge, bool own_row = false);
 
 // Where tokens of a prompt stand: text one behind the other on all axes; a picture's rows in its grid from the next place
 // on, text goes on behind its longer side.

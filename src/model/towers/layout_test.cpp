@@ -51,7 +51,7 @@ TEST(Layout, TablesOfTheGridsSizeAreReadAsTheyStand) {
 
 // The weights of F.interpolate(mode="bilinear", antialias=True) from 4 to 2: a triangle of twice the width.
 TEST(Layout, TablesThatShrinkAreReadOverMoreRows) {
-  Picture picture;
+  TowerPicture picture;
   picture.height = picture.width = 2;
   TableReading how{.side = 4, .kernel = TableReading::Kernel::antialiased};
   how.taps = how.taps_for({&picture, 1});
@@ -69,10 +69,10 @@ TEST(Layout, TablesThatShrinkAreReadOverMoreRows) {
 }
 
 TEST(Layout, FramesSeeOneAnotherWhereTheyShall) {
-  Picture picture;
+  TowerPicture picture;
   picture.frames = 3;
   picture.height = picture.width = 2;
-  const Picture both[] = {picture, picture};
+  const TowerPicture both[] = {picture, picture};
   EXPECT_EQ(grid_layout(both, {.merge = 2}).spans,
             (std::vector<RowSpan>{{0, 4}, {4, 4}, {8, 4}, {12, 4}, {16, 4}, {20, 4}}));
   const TowerLayout layout = grid_layout(both, {.merge = 2, .frames_together = true});
@@ -82,7 +82,7 @@ TEST(Layout, FramesSeeOneAnotherWhereTheyShall) {
 }
 
 TEST(Layout, WindowsTakeTheirRowsTogetherAndTheMapLeadsBack) {
-  Picture picture;
+  TowerPicture picture;
   picture.height = 4;
   picture.width = 6;
   LayoutMaker maker(2);

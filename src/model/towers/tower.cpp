@@ -46,7 +46,7 @@ struct Tower::Impl {
   }
 
   // The number of floats that the grid asks for.
-  Result<> check(const Picture& picture) const {
+  Result<> check(const TowerPicture& picture) const {
     const std::int64_t wanted = pixel_values(picture, spec);
     if (picture.height < 1 || picture.width < 1 || picture.frames < 1 || picture.tiles < 1 ||
         std::cmp_not_equal(picture.pixels.size(), wanted))
@@ -87,16 +87,16 @@ std::size_t Tower::weight_bytes() const {
   return sum;
 }
 
-int Tower::rows_of(std::span<const Picture> pictures) const {
+int Tower::rows_of(std::span<const TowerPicture> pictures) const {
   return TowerBatch::rows_of(impl_->spec.layout(pictures));
 }
 
-Result<> Tower::begin(std::span<const Picture> pictures) {
+Result<> Tower::begin(std::span<const TowerPicture> pictures) {
   Impl& t = *impl_;
   t.pass.reset();
   t.batch.reset();
   if (pictures.empty()) return success();
-  for (const Picture& picture : pictures) ESP_CHECK(t.check(picture));
+  for (const TowerPicture& picture : pictures) ESP_CHECK(t.check(picture));
   TowerLayout layout = t.spec.layout(pictures);
   const int rows = TowerBatch::rows_of(layout);
   if (rows > t.options.max_rows)

@@ -38,10 +38,10 @@ class Tower {
   const Program& program() const;
   std::size_t weight_bytes() const;
   // Rows that a batch of these pictures has.
-  int rows_of(std::span<const Picture> pictures) const;
+  int rows_of(std::span<const TowerPicture> pictures) const;
 
   // Pixels must stay until the batch is done. A batch that was begun before is forgotten.
-  Result<> begin(std::span<const Picture> pictures);
+  Result<> begin(std::span<const TowerPicture> pictures);
   // Works on for at most so many stages (a product, an attention, some row operations); whether the batch is done.
   bool advance(int stages);
   // Or for so many rows of the stage at hand, where it can be cut.

@@ -27,17 +27,17 @@ Result<> TowerPool::hold(const Keeps& keeps, KvType type, int rows) {
 
 namespace {
 
-std::int64_t plane_height(const Picture& picture, const TowerSpec& spec) {
+std::int64_t plane_height(const TowerPicture& picture, const TowerSpec& spec) {
   return std::max(std::int64_t{picture.plane_height}, std::int64_t{picture.height} * spec.patch);
 }
 
-std::int64_t plane_width(const Picture& picture, const TowerSpec& spec) {
+std::int64_t plane_width(const TowerPicture& picture, const TowerSpec& spec) {
   return std::max(std::int64_t{picture.plane_width}, std::int64_t{picture.width} * spec.patch);
 }
 
 }  // namespace
 
-std::int64_t pixel_values(const Picture& picture, const TowerSpec& spec) {
+std::int64_t pixel_values(const TowerPicture& picture, const TowerSpec& spec) {
   if (spec.planes == 0) return picture.patches() * spec.patch_width;
   return std::int64_t{picture.frames} * picture.tiles * spec.planes * plane_height(picture, spec) *
          plane_width(picture, spec);
@@ -47,7 +47,7 @@ int TowerBatch::rows_of(const TowerLayout& layout) {
   return std::max(layout.rows(), std::accumulate(layout.features.begin(), layout.features.end(), 0));
 }
 
-TowerBatch::TowerBatch(const TowerSpec& spec, std::span<const Picture> pictures, TowerLayout layout)
+TowerBatch::TowerBatch(const TowerSpec& spec, std::span<const TowerPicture> pictures, TowerLayout layout)
     : spec_(spec), layout_(std::move(layout)) {
   if (spec_.planes > 0) cut_planes(pictures);
   bring_patches(pictures);
@@ -72,9 +72,9 @@ TowerBatch::TowerBatch(const TowerSpec& spec, std::span<const Picture> pictures,
 }
 
 // Patches of planes, in raster order, each [channels][patch][patch]. Pixels beyond the last whole patch are read by none.
-void TowerBatch::cut_planes(std::span<const Picture> pictures) {
+void TowerBatch::cut_planes(std::span<const TowerPicture> pictures) {
   const std::int64_t size = spec_.patch;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     const std::int64_t width = plane_width(picture, spec_), plane = plane_height(picture, spec_) * width;
     const float* tile = picture.pixels.data();
     for (int t = 0; t < picture.tiles * picture.frames; ++t, tile += spec_.planes * plane)
@@ -87,10 +87,10 @@ void TowerBatch::cut_planes(std::span<const Picture> pictures) {
   }
 }
 
-void TowerBatch::bring_patches(std::span<const Picture> pictures) {
+void TowerBatch::bring_patches(std::span<const TowerPicture> pictures) {
   std::vector<const float*> all;
   const float* cut = cut_.data();
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     const float* from = spec_.planes > 0 ? cut : picture.pixels.data();
     for (std::int64_t i = 0; i < picture.patches(); ++i) all.push_back(from + i * spec_.patch_width);
     cut += picture.patches() * spec_.patch_width;

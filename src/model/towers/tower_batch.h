@@ -29,7 +29,7 @@ class TowerPool {
 // The rows of some pictures, what they bring, and where their features go. It stays where it is: views point into it.
 class TowerBatch {
  public:
-  TowerBatch(const TowerSpec& spec, std::span<const Picture> pictures, TowerLayout layout);
+  TowerBatch(const TowerSpec& spec, std::span<const TowerPicture> pictures, TowerLayout layout);
   TowerBatch(const TowerBatch&) = delete;
   TowerBatch& operator=(const TowerBatch&) = delete;
 
@@ -39,8 +39,8 @@ class TowerBatch {
   static int rows_of(const TowerLayout& layout);
 
  private:
-  void cut_planes(std::span<const Picture> pictures);
-  void bring_patches(std::span<const Picture> pictures);
+  void cut_planes(std::span<const TowerPicture> pictures);
+  void bring_patches(std::span<const TowerPicture> pictures);
   std::vector<BatchSequence> sequences(std::span<const RowSpan> spans, int list);
   void make_outputs();
 

@@ -24,7 +24,7 @@ namespace espalier::testing {
 // Some pictures and the floats that they point into.
 struct Pictures {
   std::vector<float> pixels;
-  std::vector<Picture> pictures;
+  std::vector<TowerPicture> pictures;
 };
 
 // A golden's folder, its configuration and its tower.
@@ -82,7 +82,7 @@ class TowerGolden {
   void add_padded(const std::string& of, const Shape& shape, Pictures& to) const;
   void add_strip(const std::string& of, const Shape& shape, Pictures& to) const;
   void add_planes(const std::string& of, const Shape& shape, Pictures& to) const;
-  Picture cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width, Pictures& to) const;
+  TowerPicture cropped(TowerPicture p, std::int64_t from, std::int64_t height, std::int64_t width, Pictures& to) const;
 };
 
 // Patches by a list of grids.
@@ -90,7 +90,7 @@ inline void TowerGolden::add_grids(const std::string& of, Pictures& to) const {
   const auto grids = integers(of + ".image_grid_thw");
   const float* at = to.pixels.data();
   for (std::size_t i = 0; i < grids.size(); i += 3) {
-    Picture p;
+    TowerPicture p;
     p.frames = static_cast<int>(grids[i]);
     p.height = static_cast<int>(grids[i + 1]);
     p.width = static_cast<int>(grids[i + 2]);
@@ -109,7 +109,7 @@ inline void TowerGolden::add_padded(const std::string& of, const Shape& shape, P
     const auto own =
         std::span(numbers).subspan(static_cast<std::size_t>(i) * numbers.size() / static_cast<std::size_t>(shape[0]),
                                    numbers.size() / static_cast<std::size_t>(shape[0]));
-    Picture p;
+    TowerPicture p;
     p.height = sizes != nullptr ? static_cast<int>(own[0]) : 0;
     p.width = sizes != nullptr ? static_cast<int>(own[1]) : 0;
     for (std::size_t at = 0; sizes == nullptr && at < own.size(); at += 2) {
@@ -136,7 +136,7 @@ inline void TowerGolden::add_strip(const std::string& of, const Shape& shape, Pi
   to.pixels = std::move(patches);
   const float* at = to.pixels.data();
   for (std::size_t i = 0; i < numbers.size(); i += 2) {
-    Picture p;
+    TowerPicture p;
     p.height = numbers[i];
     p.width = numbers[i + 1];
     p.pixels = {at, static_cast<std::size_t>(p.patches() * spec->patch_width)};
@@ -155,7 +155,7 @@ inline void TowerGolden::add_planes(const std::string& of, const Shape& shape, P
   const std::int64_t all = pixels / plane;
   const std::int64_t count = sized && shape.size() == 5 ? shape[0] : all;
   for (std::int64_t i = 0; i < count; ++i) {
-    Picture p;
+    TowerPicture p;
     p.height = static_cast<int>(height / spec->patch);
     p.width = static_cast<int>(width / spec->patch);
     p.tiles = static_cast<int>(all / count);
@@ -175,8 +175,8 @@ inline void TowerGolden::add_planes(const std::string& of, const Shape& shape, P
 }
 
 // A picture without the padding that its batch gave it. Pixels are appended: room for them was made before.
-inline Picture TowerGolden::cropped(Picture p, std::int64_t from, std::int64_t height, std::int64_t width,
-                                    Pictures& to) const {
+inline TowerPicture TowerGolden::cropped(TowerPicture p, std::int64_t from, std::int64_t height, std::int64_t width,
+                                         Pictures& to) const {
   const std::size_t begin = to.pixels.size();
   for (std::int64_t c = 0; c < 3; ++c)
     for (std::int64_t y = 0; y < p.original_height; ++y)
@@ -204,7 +204,7 @@ inline Pictures TowerGolden::pictures(const std::string& of) const {
   return made;
 }
 
-inline std::vector<PictureFeatures> run(Tower& tower, std::span<const Picture> pictures, int stages = 1 << 20) {
+inline std::vector<PictureFeatures> run(Tower& tower, std::span<const TowerPicture> pictures, int stages = 1 << 20) {
   const auto begun = tower.begin(pictures);
   EXPECT_TRUE(begun.ok()) << begun.error().message;
   if (!begun.ok()) return {};

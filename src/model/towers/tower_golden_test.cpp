@@ -70,9 +70,9 @@ TEST_P(EachPictureModel, GivesTheFeaturesOfGivenPixels) {
 }
 
 // The same picture on larger planes; what lies beyond its patches is noise.
-Pictures with_margins(const TowerSpec& spec, const Picture& small, int down, int right) {
+Pictures with_margins(const TowerSpec& spec, const TowerPicture& small, int down, int right) {
   Pictures made;
-  Picture p = small;
+  TowerPicture p = small;
   const int height = p.height * spec.patch, width = p.width * spec.patch;
   p.plane_height = height + down;
   p.plane_width = width + right;
@@ -143,7 +143,7 @@ std::vector<PicturePlace> places_of(const TowerGolden& g, const nlohmann::json& 
   const std::vector<int> counts = c["tokens_per_image"];
   std::vector<PicturePlace> places;
   auto at = tokens.begin();
-  for (const Picture& p : g.pictures(c["name"]).pictures) {
+  for (const TowerPicture& p : g.pictures(c["name"]).pictures) {
     at = std::find(at, tokens.end(), g.json["image_token_id"].get<TokenId>());
     places.push_back({at - tokens.begin(), p.frames, p.height / g.spec->merge, p.width / g.spec->merge});
     at += counts[places.size() - 1];

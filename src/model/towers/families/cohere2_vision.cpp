@@ -25,7 +25,7 @@ TowerSpec cohere2_vision_tower(const TowerFields& f) {
                 {.activation = {ActivationKind::silu}});
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.2", width, inner, true)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor); };
+  spec.layout = [factor](std::span<const TowerPicture> pictures) { return tile_layout(pictures, factor); };
   return spec;
 }
 

@@ -43,7 +43,7 @@ TowerSpec gemma3_tower(const TowerFields& f) {
     part.transposed = true;
     b.emit(GiveOp{b.matmul(x, {std::move(part)})});
   };
-  spec.layout = [pooled](std::span<const Picture> pictures) { return tile_layout(pictures, pooled); };
+  spec.layout = [pooled](std::span<const TowerPicture> pictures) { return tile_layout(pictures, pooled); };
   return spec;
 }
 

@@ -31,7 +31,7 @@ Names gemma4_tower_names() {
 }
 
 // A row adds those of its column and of its line, which follow all columns'.
-TowerLayout gemma4_layout(std::span<const Picture> pictures, int positions, int pooled) {
+TowerLayout gemma4_layout(std::span<const TowerPicture> pictures, int positions, int pooled) {
   TowerLayout layout = grid_layout(pictures, {.merge = pooled});
   BlendedRows& blend = layout.blends.emplace_back(BlendedRows{2, {}, {}});
   for (const AxisPositions& at : layout.axes)
@@ -97,7 +97,7 @@ TowerSpec gemma4_tower(const TowerFields& f) {
     x = b.norm(x, {.eps = n.eps, .gain = false}, "");
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.input", width, n.hidden)})});
   };
-  spec.layout = [=](std::span<const Picture> pictures) { return gemma4_layout(pictures, positions, pooled); };
+  spec.layout = [=](std::span<const TowerPicture> pictures) { return gemma4_layout(pictures, positions, pooled); };
   return spec;
 }
 

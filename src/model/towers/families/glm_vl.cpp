@@ -73,7 +73,7 @@ TowerSpec glm_vl(const TowerFields& f, const VisionNumbers& n, bool bias, int in
     x = b.gated(x, b.matrix("mm.gate", merged, width), b.matrix("mm.0", merged, width), how);
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.2", width, merged)})});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) {
+  spec.layout = [merge](std::span<const TowerPicture> pictures) {
     return grid_layout(pictures, {.blocks = merge, .merge = merge});
   };
   spec.axes = axis_positions;
@@ -93,7 +93,7 @@ TowerSpec glm4v_tower(const TowerFields& f) {
   const GridLayout how{.blocks = spec.merge,
                        .merge = spec.merge,
                        .table = TableReading{.side = n.side(), .kernel = TableReading::Kernel::cubic}};
-  spec.layout = [how](std::span<const Picture> pictures) { return grid_layout(pictures, how); };
+  spec.layout = [how](std::span<const TowerPicture> pictures) { return grid_layout(pictures, how); };
   return spec;
 }
 

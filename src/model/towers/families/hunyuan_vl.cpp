@@ -26,7 +26,7 @@ Names hunyuan_vl_names() {
 }
 
 // Map 1 closes lines, by blend 1; map 2 puts a row before (blend 2) and one behind (blend 3).
-TowerLayout hunyuan_vl_layout(std::span<const Picture> pictures, int merge, const TableReading& table) {
+TowerLayout hunyuan_vl_layout(std::span<const TowerPicture> pictures, int merge, const TableReading& table) {
   TowerLayout layout = grid_layout(pictures, {.merge = merge, .table = table});
   layout.maps.resize(3);
   layout.blends.resize(4);
@@ -39,7 +39,7 @@ TowerLayout hunyuan_vl_layout(std::span<const Picture> pictures, int merge, cons
     }
   };
   int row = 0, closed = 0;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     const int lines = picture.frames * (picture.height / merge), width = picture.width / merge;
     add(2, -1, {2, 3}, 2);
     for (int y = 0; y < lines; ++y) {
@@ -96,7 +96,7 @@ TowerSpec hunyuan_vl_tower(const TowerFields& f) {
     b.emit(GiveOp{b.norm(x, rms, "mm.norm")});
   };
   const TableReading table{.side = side, .first_row = 1};
-  spec.layout = [=](std::span<const Picture> pictures) { return hunyuan_vl_layout(pictures, merge, table); };
+  spec.layout = [=](std::span<const TowerPicture> pictures) { return hunyuan_vl_layout(pictures, merge, table); };
   spec.axes = hunyuan_vl_axes;
   return spec;
 }

@@ -22,7 +22,7 @@ TowerSpec idefics3_tower(const TowerFields& f) {
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, factor * factor);
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.proj", width, x.width)})});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor); };
+  spec.layout = [factor](std::span<const TowerPicture> pictures) { return tile_layout(pictures, factor); };
   return spec;
 }
 

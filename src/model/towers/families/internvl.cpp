@@ -78,7 +78,7 @@ TowerSpec internvl_tower(const TowerFields& f) {
     x = b.norm(x, {.kind = NormOp::Kind::layer, .eps = 1e-5f, .bias = true}, "mm.norm");
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width)});
   };
-  spec.layout = [factor](std::span<const Picture> pictures) { return tile_layout(pictures, factor, true); };
+  spec.layout = [factor](std::span<const TowerPicture> pictures) { return tile_layout(pictures, factor, true); };
   return spec;
 }
 

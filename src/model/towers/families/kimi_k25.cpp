@@ -31,13 +31,13 @@ Names kimi_k25_names() {
 }
 
 // Map 0: a picture's place in each of its frames, weighed by blend 2; map 1: squares of what that gives.
-TowerLayout kimi_k25_layout(std::span<const Picture> pictures, int merge, int times, const TableReading& table) {
+TowerLayout kimi_k25_layout(std::span<const TowerPicture> pictures, int merge, int times, const TableReading& table) {
   TowerLayout layout = grid_layout(pictures, {.merge = 1, .table = table, .frames_together = true});
   layout.maps.assign(2, {});
   BlendedRows waves, mean{times, {}, {}};
   layout.features.clear();
   int first = 0, place = 0;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     const int plane = picture.height * picture.width;
     for (int i = 0; i < plane; ++i)
       for (int t = 0; t < times; ++t) {
@@ -112,7 +112,7 @@ TowerSpec kimi_k25_tower(const TowerFields& f) {
     b.emit(GiveOp{project(b, x, "mm.0", x.width, ActivationKind::gelu_erf, "mm.2", width)});
   };
   const TableReading table{.side = side, .kernel = TableReading::Kernel::cubic};
-  spec.layout = [=](std::span<const Picture> pictures) { return kimi_k25_layout(pictures, merge, times, table); };
+  spec.layout = [=](std::span<const TowerPicture> pictures) { return kimi_k25_layout(pictures, merge, times, table); };
   return spec;
 }
 

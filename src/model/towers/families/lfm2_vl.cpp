@@ -31,7 +31,7 @@ TowerSpec lfm2_vl_tower(const TowerFields& f) {
   };
   const TableReading table{.side = static_cast<int>(std::sqrt(static_cast<double>(positions))),
                            .kernel = TableReading::Kernel::antialiased};
-  spec.layout = [=](std::span<const Picture> pictures) {
+  spec.layout = [=](std::span<const TowerPicture> pictures) {
     TableReading how_read = table;
     how_read.taps = table.taps_for(pictures);
     return grid_layout(pictures, {.merge = merge, .table = how_read});

@@ -26,7 +26,7 @@ Names llama4_tower_names() {
 }
 
 // The class token has the table's last row, and the place before the first patch.
-TowerLayout llama4_layout(std::span<const Picture> pictures, int merge) {
+TowerLayout llama4_layout(std::span<const TowerPicture> pictures, int merge) {
   TowerLayout layout = tile_layout(pictures, merge, true);
   for (const RowSpan& tile : layout.spans)
     for (int i = 0; i < tile.rows; ++i) {
@@ -69,7 +69,7 @@ TowerSpec llama4_tower(const TowerFields& f) {
     x = b.activate(project(b, x, "mm.0", inner, n.activation, "mm.2", out, false), {n.activation});
     b.emit(GiveOp{b.matmul(x, {b.matrix("mm.input", width, out, bias)})});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) { return llama4_layout(pictures, merge); };
+  spec.layout = [merge](std::span<const TowerPicture> pictures) { return llama4_layout(pictures, merge); };
   return spec;
 }
 

@@ -37,7 +37,7 @@ TowerSpec llava_tower(const TowerFields& f) {
   spec.leave = [=, width = spec.features_width](Builder& b, Rows x) {
     b.emit(GiveOp{project(b, clip ? gather(b, x, 0, 1) : x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [clip](std::span<const Picture> pictures) { return tile_layout(pictures, 1, clip); };
+  spec.layout = [clip](std::span<const TowerPicture> pictures) { return tile_layout(pictures, 1, clip); };
   return spec;
 }
 

@@ -25,11 +25,11 @@ struct AnyResolution {
   bool own_row = false;
   int most_tiles = 0;  // what is more is shrunk; 0: nothing is
 
-  TileGrid grid_of(const Picture& picture) const;
+  TileGrid grid_of(const TowerPicture& picture) const;
 };
 
 // The shape in which most of the picture's pixels remain, of those the one with the least waste.
-TileGrid AnyResolution::grid_of(const Picture& picture) const {
+TileGrid AnyResolution::grid_of(const TowerPicture& picture) const {
   const std::int64_t height = std::max(1, picture.original_height), width = std::max(1, picture.original_width);
   std::int64_t best = -1, least_waste = 0;
   TileGrid grid;
@@ -51,7 +51,7 @@ TileGrid AnyResolution::grid_of(const Picture& picture) const {
 struct Inside {
   int top = 0, bottom = 0, left = 0, right = 0;
 };
-Inside inside_of(const Picture& picture, int height, int width) {
+Inside inside_of(const TowerPicture& picture, int height, int width) {
   const double original_height = picture.original_height, original_width = picture.original_width;
   const auto rounded = [](double value) { return static_cast<int>(std::round(value * 1e7) / 1e7); };
   if (original_width / original_height > static_cast<double>(width) / height) {
@@ -72,7 +72,7 @@ class Assembly {
     layout_.blends[3].count = kTaps;
   }
   // first: the picture's first row among those of the first map.
-  int add(const Picture& picture, int first) {
+  int add(const TowerPicture& picture, int first) {
     const auto before = layout_.maps[1].size();
     if (picture.film) return add_film(picture, first);
     for (int i = 0; i < how_.side * how_.side; ++i) add_row({{first + i, 1.0f}});
@@ -99,8 +99,8 @@ class Assembly {
     add_row({});
     layout_.blends[2].weights.back() = 1.0f;
   }
-  void add_tiles(const Picture& picture, int first);
-  int add_film(const Picture& picture, int first);
+  void add_tiles(const TowerPicture& picture, int first);
+  int add_film(const TowerPicture& picture, int first);
   // Two neighbours along one axis that has `size` places, read at `at` of `wanted`.
   static std::array<std::pair<int, float>, 2> between(int at, int wanted, int size) {
     const double source = std::max(0.0, (at + 0.5) * size / wanted - 0.5);
@@ -113,7 +113,7 @@ class Assembly {
   TowerLayout& layout_;
 };
 
-void Assembly::add_tiles(const Picture& picture, int first) {
+void Assembly::add_tiles(const TowerPicture& picture, int first) {
   const TileGrid grid = how_.grid_of(picture);
   const int side = how_.side;
   const Inside in = inside_of(picture, grid.rows * side, grid.columns * side);
@@ -147,7 +147,7 @@ void Assembly::add_tiles(const Picture& picture, int first) {
 }
 
 // Each frame at half its lines and columns, and one closing row behind them all.
-int Assembly::add_film(const Picture& picture, int first) {
+int Assembly::add_film(const TowerPicture& picture, int first) {
   const int side = how_.side, half = (side + 1) / 2;
   for (int frame = 0; frame < picture.frames; ++frame) {
     for (int y = 0; y < half; ++y)
@@ -163,11 +163,11 @@ int Assembly::add_film(const Picture& picture, int first) {
   return picture.frames * half * half + 1;
 }
 
-TowerLayout llava_next_layout(std::span<const Picture> pictures, const AnyResolution& how) {
+TowerLayout llava_next_layout(std::span<const TowerPicture> pictures, const AnyResolution& how) {
   LayoutMaker maker;
   int first = 0;
   std::vector<int> firsts;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     firsts.push_back(first);
     for (int tile = 0; tile < picture.tiles * picture.frames; ++tile) {
       maker.add_grid(picture.height, picture.width, how.own_row);
@@ -219,12 +219,12 @@ TowerSpec llava_next_tower(const TowerFields& f) {
     add_positions(b, out, "mm.newline", 1, 2);
     b.emit(GiveOp{out});
   };
-  spec.tiles = [how](const Picture& picture) {
+  spec.tiles = [how](const TowerPicture& picture) {
     if (picture.film) return 1;
     const TileGrid grid = how.grid_of(picture);
     return 1 + grid.rows * grid.columns;
   };
-  spec.layout = [how](std::span<const Picture> pictures) { return llava_next_layout(pictures, how); };
+  spec.layout = [how](std::span<const TowerPicture> pictures) { return llava_next_layout(pictures, how); };
   return spec;
 }
 

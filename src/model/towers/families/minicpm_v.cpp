@@ -17,7 +17,7 @@ int minicpm_v_bucket(int at, int size, int side) {
 }
 
 // Blocks of 2 x 2 patches are windows and become rows (map 0); map 1 .. merge squares again and again.
-TowerLayout minicpm_v_layout(std::span<const Picture> pictures, int side, int times, bool windows) {
+TowerLayout minicpm_v_layout(std::span<const TowerPicture> pictures, int side, int times, bool windows) {
   TowerLayout layout = grid_layout(pictures, {.blocks = 2, .merge = 2});
   layout.features.clear();
   layout.maps.resize(static_cast<std::size_t>(1 + times));
@@ -25,7 +25,7 @@ TowerLayout minicpm_v_layout(std::span<const Picture> pictures, int side, int ti
   std::vector<int> first(static_cast<std::size_t>(times));
   std::size_t row = 0;
   int patch = 0;
-  for (const Picture& picture : pictures) {
+  for (const TowerPicture& picture : pictures) {
     for (int i = 0; i < picture.height * picture.width; ++i, ++row) {
       const AxisPositions& at = layout.axes[row];
       layout.patches[row] = patch + at[1] * picture.width + at[2];  // they come line by line
@@ -134,7 +134,7 @@ TowerSpec minicpm_v_tower(const TowerFields& f) {
     b.set_part(0);
     b.emit(GiveOp{x});
   };
-  spec.layout = [=, side = n.side()](std::span<const Picture> pictures) {
+  spec.layout = [=, side = n.side()](std::span<const TowerPicture> pictures) {
     return minicpm_v_layout(pictures, side, times, windows);
   };
   return spec;

@@ -52,7 +52,7 @@ TowerSpec minimax_m3_tower(const TowerFields& f) {
     x = gather(b, x, 0, merge * merge);
     b.emit(GiveOp{project(b, x, "mm.merge.0", inner, ActivationKind::gelu_erf, "mm.merge.2", width)});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) {
+  spec.layout = [merge](std::span<const TowerPicture> pictures) {
     return grid_layout(pictures, {.blocks = merge, .merge = merge, .frames_together = true});
   };
   return spec;

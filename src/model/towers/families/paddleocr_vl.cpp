@@ -26,7 +26,7 @@ TowerSpec paddleocr_vl_tower(const TowerFields& f) {
     x = gather(b, b.norm(x, {.kind = NormOp::Kind::layer, .eps = 1e-5f, .bias = true}, "mm.norm"), 0, merge * merge);
     b.emit(GiveOp{project(b, x, "mm.0", x.width, ActivationKind::gelu_erf, "mm.2", width)});
   };
-  spec.layout = [merge, table = TableReading{.side = n.side()}](std::span<const Picture> pictures) {
+  spec.layout = [merge, table = TableReading{.side = n.side()}](std::span<const TowerPicture> pictures) {
     return grid_layout(pictures, {.merge = merge, .table = table});
   };
   spec.axes = axis_positions;

@@ -53,7 +53,7 @@ TowerSpec pixtral_like(const TowerFields& f, int merge, const std::string& prefi
     }
     b.emit(GiveOp{project(b, x, "mm.0", width, how, "mm.2", width, bias)});
   };
-  spec.layout = [merge](std::span<const Picture> pictures) { return grid_layout(pictures, {.merge = merge}); };
+  spec.layout = [merge](std::span<const TowerPicture> pictures) { return grid_layout(pictures, {.merge = merge}); };
   return spec;
 }
 

@@ -58,7 +58,7 @@ QwenCommon qwen_common(const TowerFields& f, const VisionDefaults& defaults, Nor
     x = gather(b, b.norm(x, b.spec().norm, "v.post_norm"), 0, merge * merge);
     b.emit(GiveOp{project(b, x, "mm.0", x.width, ActivationKind::gelu_erf, "mm.2", width)});
   };
-  c.spec.layout = [merge = c.spec.merge](std::span<const Picture> pictures) {
+  c.spec.layout = [merge = c.spec.merge](std::span<const TowerPicture> pictures) {
     return grid_layout(pictures, {.blocks = merge, .merge = merge});
   };
   return c;
@@ -98,7 +98,7 @@ TowerSpec qwen25_vl_tower(const TowerFields& f) {
     c.spec.body.layers.push_back(pre_norm(f.vision.lists({"fullatt_block_indexes"}, i) ? c.attention : windowed, mlp));
   const int size = f.vision.count_or({"window_size"}, 112, 1 << 16);
   const int window = std::max(1, size / c.spec.merge / c.n.patch);
-  c.spec.layout = [merge = c.spec.merge, window](std::span<const Picture> pictures) {
+  c.spec.layout = [merge = c.spec.merge, window](std::span<const TowerPicture> pictures) {
     TowerLayout layout = grid_layout(pictures, {.blocks = merge, .merge = merge});
     order_by_windows(layout, pictures, merge, window);
     return layout;
@@ -133,7 +133,7 @@ TowerSpec qwen3_vl_tower(const TowerFields& f) {
     for (std::size_t i = 0; i < deep.size(); ++i)
       if (deep[i] == layer) give_deep(b, x, static_cast<int>(i), merge, width);
   };
-  c.spec.layout = [=, merge = c.spec.merge](std::span<const Picture> pictures) {
+  c.spec.layout = [=, merge = c.spec.merge](std::span<const TowerPicture> pictures) {
     return grid_layout(pictures, {.blocks = merge, .merge = merge, .table = table});
   };
   return std::move(c.spec);
