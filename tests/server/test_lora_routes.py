@@ -81,13 +81,13 @@ class Generating(Routes):
         })
 
     def test_routes_with_choices_and_segments_apply_it_too(self):
+        hole = {"name": "a", "sampling_params": {"temperature": 0, "max_new_tokens": 12, "ignore_eos": True}}
         choose = {"text": PROMPT, "sampling_params": {"choices": [" yes", " no"], "choices_method": "token_length_normalized"}}
-        segments = {"segments": [{"text": PROMPT}, {"gen": {"name": "a"}}], "sampling_params": {"temperature": 0, "max_new_tokens": 12}}
-        for body in (choose, segments):
-            plain, first = (json.dumps(self.ask("/generate", body, **more).get("text")) + str(self.ask("/generate", body, **more)["meta_info"].get(
-                "input_token_logprobs", "")) for more in ({}, {"lora_path": "first"}))
-            if body is segments:
-                self.assertNotEqual(plain, first)
+        for body, seen in ((choose, lambda a: a["meta_info"]["normalized_prompt_logprobs"]),
+                           ({"segments": [PROMPT, hole]}, lambda a: a["output_ids"])):
+            plain, first, second = (seen(self.ask("/generate", body, **more)) for more in ({}, {"lora_path": "first"}, {"model": "second"}))
+            self.assertEqual(seen(self.ask("/generate", body, lora_path=["second"])), second)
+            self.assertEqual(len({str(plain), str(first), str(second)}), 3)
             self.assertEqual(self.server.post("/generate", {**body, "lora_path": ["first", "second"]}).status, 400)
 
     def test_lists_name_one_for_each_prompt_where_a_body_has_several(self):
