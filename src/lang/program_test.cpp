@@ -17,6 +17,7 @@ namespace {
 namespace sgl = espalier;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::error_of;
 using testing::ScriptedBackend;
 
 // Answers with the length of the prompt, in brackets.
@@ -31,16 +32,6 @@ std::shared_ptr<ScriptedBackend> failing_on(const std::string& word) {
     if (text.find(word) != std::string::npos) return Error{Error::Kind::unavailable, "the server says no", "model", {}};
     return std::string("fine");
   });
-}
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const ProgramError& e) {
-    return e.error();
-  }
-  return internal_error("nothing was thrown");
 }
 
 TEST(Program, AppendsTextAndAnswersInOrder) {

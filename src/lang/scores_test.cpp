@@ -14,6 +14,7 @@ namespace espalier::scores_test {
 namespace {
 
 namespace sgl = espalier;
+using espalier::testing::error_of;
 using espalier::testing::ScriptedBackend;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -36,16 +37,6 @@ std::shared_ptr<ScriptedBackend> scoring() {
     return output;
   });
   return backend;
-}
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const ProgramError& e) {
-    return e.error();
-  }
-  return internal_error("nothing was thrown");
 }
 
 TEST(Scores, SetVariablesAndSayNothing) {

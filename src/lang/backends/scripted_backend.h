@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "espalier/backend.h"
+#include "espalier/program.h"
 #include "lang/backends/compute_prefix.h"
 #include "lang/backends/off_thread_delete.h"
 
@@ -179,5 +180,16 @@ class ScriptedBackend final : public Backend {
   std::atomic<int> cancelled_ = 0;
   std::thread thread_;
 };
+
+// What a program that must fail throws.
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const ProgramError& e) {
+    return e.error();
+  }
+  return internal_error("nothing was thrown");
+}
 
 }  // namespace espalier::testing
