@@ -133,7 +133,7 @@ TEST_P(EachFunctionSet, GatesAgreeWithThePlainOnesWithAndWithoutLimits) {
       std::vector<double> want;
       for (std::size_t i = 0; i < y.size(); ++i)
         want.push_back(plain::gate(form, static_cast<double>(open[i]), static_cast<double>(up[i])));
-      expect_near(y, want, 1e-6);
+      expect_near(y, want, 1.2e-6);  // an activation's 1e-6, and the products' rounding
     }
 }
 
@@ -211,6 +211,14 @@ TEST_P(EachFunctionSet, ElementWiseEntriesGiveTheSameBitsHoweverARowIsSplitAndIn
   }
 }
 
+// How often the deviation of a row goes into its mean: digits of the mean are lost when it is taken away.
+double lost_digits(const std::vector<float>& x, double eps) {
+  double mean = 0, variance = 0;
+  for (const float v : x) mean += static_cast<double>(v) / static_cast<double>(x.size());
+  for (const float v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
+  return std::max(1.0, std::abs(mean) / std::sqrt(variance + eps));
+}
+
 TEST_P(EachFunctionSet, NormsAgreeWithThePlainOnes) {
   for (const std::int64_t n : kSizes) {
     if (n == 0) continue;
@@ -218,10 +226,11 @@ TEST_P(EachFunctionSet, NormsAgreeWithThePlainOnes) {
     for (float& v : x) v += 3;  // a mean that must be taken away
     const std::vector<float> gain = row(n), bias = row(n);
     std::vector<float> y(x.size());
+    const double bound = 2e-6 * lost_digits(x, 1e-5);
     f.layer_norm(x.data(), gain.data(), bias.data(), 1e-5f, y.data(), n);
-    expect_near(y, plain::layer_norm(x, gain, bias, 1e-5f), 2e-6, 1.0);
+    expect_near(y, plain::layer_norm(x, gain, bias, 1e-5f), bound, 1.0);
     f.layer_norm(x.data(), nullptr, nullptr, 1e-5f, y.data(), n);
-    expect_near(y, plain::layer_norm(x, {}, {}, 1e-5f), 2e-6, 1.0);
+    expect_near(y, plain::layer_norm(x, {}, {}, 1e-5f), bound, 1.0);
     for (const L2Form form : {L2Form::added, L2Form::least})
       for (const float eps : {1e-6f, 1.0f, 1e3f}) {
         f.l2_norm(form, x.data(), eps, y.data(), n);
