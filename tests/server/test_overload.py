@@ -38,7 +38,8 @@ class HopelessPrompts(unittest.TestCase):
                 grown = (peak_bytes(server) - before) / MIB
                 print(f"{name}: the peak grew by {grown:.0f} MiB")
                 if not sanitized():  # a sanitizer holds back 256 MiB of what was freed
-                    self.assertLess(grown, 140, name)  # the body, its JSON, and what the allocator keeps
+                    # The body, its JSON, what the allocator keeps; on a busy machine the former body, too.
+                    self.assertLess(grown, 170, name)
                 self.assertEqual(server.generate(**SHORT)["output_ids"], GOLDEN["prompts"][0]["greedy"][:4])
 
     def test_texts_that_fit_are_not_refused(self):
