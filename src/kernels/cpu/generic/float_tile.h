@@ -35,6 +35,7 @@ struct FloatTile : WithoutRest {
     for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
     const std::uint8_t* w[kPanels];
     for (int p = 0; p < kPanels; ++p) w[p] = part.at[p];
+    Tile<kRows, kPanels> sums = tile;  // nobody else sees it, so it stays in registers
     for (std::int64_t k = part.begin; k < part.end; k += kStep) {
       each<kStep>([&](auto i) {
         if (k + i >= part.end) return;  // rows end where K does
@@ -42,11 +43,12 @@ struct FloatTile : WithoutRest {
         each<kPanels>([&](auto p) { weight[p] = load(w[p], i); });
         each<kRows>([&](auto r) {
           const Simd::F a = Simd::set1(x[r][k + i]);
-          each<kPanels>([&](auto p) { tile.acc[r][p] = Simd::fma(weight[p], a, tile.acc[r][p]); });
+          each<kPanels>([&](auto p) { sums.acc[r][p] = Simd::fma(weight[p], a, sums.acc[r][p]); });
         });
       });
       for (auto& at : w) at += kStepBytes;
     }
+    tile = sums;
   }
 };
 
@@ -90,6 +92,7 @@ struct ExactTile : WithoutRest {
                                                 const PanelPart<kPanels>& part) {
     const float* x[kRows];
     for (int r = 0; r < kRows; ++r) x[r] = TaskRows{t}.at<float>(row + r);
+    Tile<kRows, kPanels> sums = tile;  // nobody else sees it, so it stays in registers
     for (std::int64_t k = part.begin; k < part.end; k += Format::kBlock) {
       const std::int64_t offset = (k - part.begin) / Format::kBlock * Format::kBytes;
       for (int step = 0; step < Format::kBlock / 4; ++step)
@@ -98,11 +101,12 @@ struct ExactTile : WithoutRest {
           load(part.at[p] + offset, step, weight);
           each<4>([&](auto b) {
             each<kRows>([&](auto r) {
-              tile.acc[r][p] = Simd::fma(weight[b], Simd::set1(x[r][k + 4 * step + b]), tile.acc[r][p]);
+              sums.acc[r][p] = Simd::fma(weight[b], Simd::set1(x[r][k + 4 * step + b]), sums.acc[r][p]);
             });
           });
         });
     }
+    tile = sums;
   }
 
   static void unpack(const std::uint8_t* panel, std::int64_t begin, std::int64_t end, std::uint8_t* out) {
