@@ -16,8 +16,8 @@ namespace {
 
 namespace sgl = espalier;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::ScriptedBackend;
 
 // Answers with the length of the prompt, in brackets.

@@ -23,7 +23,8 @@ Expr scored_expr(node::Score score, std::vector<Expr> texts, bool each) {
   return all + Expr(Node(std::move(score)));
 }
 
-Expr of_kind(node::Score::Kind kind, std::string name, std::vector<Expr> before, ScoredTexts texts, ScoreOptions options) {
+Expr of_kind(node::Score::Kind kind, std::string name, std::vector<Expr> before, ScoredTexts texts,
+             ScoreOptions options) {
   const char* field = kind == node::Score::Kind::embed ? "texts" : "documents";
   if (texts.texts().empty())
     throw ProgramError(bad_request(std::string(field) + " is empty; send at least one text", field));

@@ -43,8 +43,8 @@ Result<std::vector<TextInput>> read_inputs(const Call& call, const std::string& 
 Result<std::vector<NumberType>> read_types(const Call& call) {
   const Json* asked = find_field(call.body, "embedding_types");
   if (asked == nullptr) return std::vector<NumberType>{NumberType::floats};
-  const Error wrong =
-      bad_request("embedding_types must be a list of float, base64, int8, uint8, binary and ubinary", "embedding_types");
+  const Error wrong = bad_request("embedding_types must be a list of float, base64, int8, uint8, binary and ubinary",
+                                  "embedding_types");
   if (!asked->is_array() || asked->empty()) return wrong;
   std::vector<NumberType> types;
   for (const Json& name : *asked) {

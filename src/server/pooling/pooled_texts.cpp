@@ -160,7 +160,8 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
       }
     }
     if (more > 0)
-      first->message += fmt::format(" ({} more cannot be computed: {}{})", more, places, more > kMostNamed ? ", ..." : "");
+      first->message +=
+          fmt::format(" ({} more cannot be computed: {}{})", more, places, more > kMostNamed ? ", ..." : "");
     return *first;
   }
 

@@ -99,9 +99,9 @@ Result<> tei_embed_all(Call& call, net::HttpRequest& http, net::Responder& respo
 }
 
 Result<> tei_embed_sparse(Call& call, net::HttpRequest&, net::Responder&) {
-  return bad_request("the model " + call.model->name() +
-                         " gives no sparse vectors, as no model here does; /embed gives dense ones",
-                     "model", "unsupported_parameter");
+  return bad_request(
+      "the model " + call.model->name() + " gives no sparse vectors, as no model here does; /embed gives dense ones",
+      "model", "unsupported_parameter");
 }
 
 Result<> tei_predict(Call& call, net::HttpRequest& http, net::Responder& responder) {
