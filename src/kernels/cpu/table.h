@@ -22,6 +22,12 @@ namespace espalier {
 // What becomes of a sum: stored, added to what `out` holds, or multiplied with an activation of what it holds.
 enum class Finish : std::uint8_t { store, add, gate_silu, gate_gelu };
 
+// Some memory.
+struct MemoryPiece {
+  const void* memory;
+  std::size_t bytes;
+};
+
 // out[r][n] = finish(sum over k of x[r][k] * w[n][k] (+ bias[n])), for rows [row_begin, row_end) and the output columns
 // of panels [panel_begin, panel_end).
 struct MatmulTask {
@@ -40,6 +46,9 @@ struct MatmulTask {
   const float* bias;  // [outputs], or null; with pairs [2][outputs]
   Finish finish;
   bool paired;  // panels 2 i and 2 i + 1 belong to the same columns: the first is stored, the second finishes on it
+  // What whoever computes this reads behind it, called in evenly meanwhile (by kernels that wait for no memory).
+  const MemoryPiece* beside;
+  int beside_count;
 };
 using MatmulKernel = void (*)(const MatmulTask&);
 

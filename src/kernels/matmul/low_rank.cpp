@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/threads/spin_pause.h"
 
@@ -15,11 +16,13 @@ constexpr std::int64_t kColumnsOfPanel = kPanelColumns;
 
 void add_codes(const std::byte* row, std::int64_t begin, std::int64_t end, const ActivationScale& scale, bool adds,
                float* out) {
-  const auto* codes = reinterpret_cast<const std::int8_t*>(row);
+  const auto* __restrict codes = reinterpret_cast<const std::int8_t*>(row);
+  float* __restrict to = out;
+  const float each = scale.scale;
   if (adds)
-    for (std::int64_t i = begin; i < end; ++i) out[i] += static_cast<float>(codes[i]) * scale.scale;
+    for (std::int64_t i = begin; i < end; ++i) to[i] += static_cast<float>(codes[i]) * each;
   else
-    for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<float>(codes[i]) * scale.scale;
+    for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(codes[i]) * each;
 }
 
 ActivationScale scale_at(const std::byte* row, const ActivationLayout& layout, std::int64_t block) {
@@ -44,6 +47,25 @@ void floats_of_wide(const std::byte* row, std::int64_t k, float* out) {
     if ((marks >> (block % 64) & 1) != 0)
       add_codes(row + layout.low, at, end, scale_at(row + layout.low, layout.byte, block), true, out);
   }
+}
+
+// Of all these pieces the share of some of so many columns.
+void add_share(std::span<const MemoryPiece> all, std::int64_t first, std::int64_t count, std::int64_t columns,
+               std::vector<MemoryPiece>& to) {
+  constexpr std::int64_t kLine = 64;
+  for (const MemoryPiece& piece : all) {
+    const auto lines = static_cast<std::int64_t>(piece.bytes) / kLine;
+    const std::int64_t begin = lines * first / columns, end = lines * std::min(columns, first + count) / columns;
+    if (begin < end)
+      to.push_back({static_cast<const std::byte*>(piece.memory) + begin * kLine,
+                    static_cast<std::size_t>((end - begin) * kLine)});
+  }
+}
+
+// Memory of the calling thread for so many floats, which it does not fill.
+float* floats_for(std::vector<float>& memory, std::int64_t count) {
+  if (std::cmp_less(memory.size(), count)) memory.resize(static_cast<std::size_t>(count));
+  return memory.data();
 }
 
 // What some columns [first, first + count) of a product have of a part: its columns [begin, end), and how far behind `first`
@@ -130,6 +152,7 @@ void LowRankProduct::begin(const CpuKernels& cpu, std::span<const LowRankGroup> 
   groups_.assign(groups.begin(), groups.end());
   begin_.clear();
   pieces_.clear();
+  next_.clear();
   std::size_t floats = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const LowRankGroup& group = groups_[g];
@@ -142,6 +165,11 @@ void LowRankProduct::begin(const CpuKernels& cpu, std::span<const LowRankGroup> 
   if (hidden_.size() < floats) hidden_.resize(floats);
   taken_.store(0, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
+}
+
+void LowRankProduct::call_in_next(std::vector<MemoryPiece> next, std::int64_t columns) {
+  next_ = std::move(next);
+  columns_ = columns;
 }
 
 void LowRankProduct::share() {
@@ -159,11 +187,10 @@ void LowRankProduct::compute(const Piece& piece) {
   const LowRank& factors = *group.factors;
   const std::int64_t k = factors.down.k();
   const int rows = piece.end - piece.begin;
-  thread_local std::vector<float> floats_of_rows;
-  floats_of_rows.resize(static_cast<std::size_t>(rows * k));
-  for (int i = 0; i < rows; ++i)
-    floats_of_row(x_, group.rows[static_cast<std::size_t>(piece.begin + i)], k, floats_of_rows.data() + i * k);
-  const RowBlock block{RowFormat::f32, floats_of_rows.data(), static_cast<std::size_t>(k) * sizeof(float), rows};
+  thread_local std::vector<float> memory;
+  float* const x = floats_for(memory, rows * k);
+  for (int i = 0; i < rows; ++i) floats_of_row(x_, group.rows[static_cast<std::size_t>(piece.begin + i)], k, x + i * k);
+  const RowBlock block{RowFormat::f32, x, static_cast<std::size_t>(k) * sizeof(float), rows};
   matmul_columns(*cpu_, factors.down, block, {0, factors.ranks(), -1}, nullptr, hidden(piece.group, piece.begin),
                  factors.ranks());
   for (int i = piece.begin; i < piece.end; ++i)
@@ -189,24 +216,42 @@ void LowRankProduct::add_part(const LowRankPart& part, const Columns& columns, s
   if (own.begin >= own.end) return;
   const std::int64_t before = own.begin % kColumnsOfPanel, from = own.begin - before, width = own.end - from;
   thread_local std::vector<float> memory;
-  memory.resize(static_cast<std::size_t>(rows * width));
+  float* const all = floats_for(memory, rows * width);
   const float* bias = part.bias.empty() ? nullptr : part.bias.data() + from;
   if (part.rank > 0) {
     const RowBlock h{RowFormat::f32, hidden(group, row) + part.first,
                      static_cast<std::size_t>(groups_[group].factors->ranks()) * sizeof(float), rows};
-    matmul_columns(*cpu_, part.up, h, {from, width, -1}, bias, memory.data(), width);
+    matmul_columns(*cpu_, part.up, h, {from, width, -1}, bias, all, width);
   } else {
-    for (int i = 0; i < rows; ++i) std::copy_n(bias, width, memory.data() + i * width);
+    for (int i = 0; i < rows; ++i) std::copy_n(bias, width, all + i * width);
   }
   const bool in_turns = part.turn != LowRankPart::Turn::none;
   const std::int64_t each = in_turns ? kColumnsOfPanel : width;
   for (int i = 0; i < rows; ++i) {
     const int to_row = groups_[group].rows[static_cast<std::size_t>(row + i)] - columns.row_begin;
     float* to = columns.out + to_row * columns.stride + own.at;
-    const float* sums = memory.data() + i * width;
+    const float* sums = all + i * width;
     for (std::int64_t at = before; at < width; at += each, to += 2 * kColumnsOfPanel)
       cpu_->functions.add(to, sums + at, to, std::min(each, width - at));
   }
+}
+
+std::span<const MemoryPiece> LowRankProduct::beside(int begin, int end, std::int64_t first, std::int64_t count) const {
+  thread_local std::vector<MemoryPiece> pieces;
+  pieces.clear();
+  for (const LowRankGroup& group : groups_) {
+    const auto row = std::ranges::lower_bound(group.rows, begin);
+    if (row == group.rows.end() || *row >= end) continue;
+    for (const LowRankPart& part : group.factors->parts) {
+      const OfPart own(part, first, count);
+      if (part.rank == 0 || own.begin >= own.end) continue;
+      const auto panel = static_cast<int>(own.begin / kColumnsOfPanel),
+                 panel_end = static_cast<int>((own.end + kColumnsOfPanel - 1) / kColumnsOfPanel);
+      pieces.push_back({part.up.panel(panel), static_cast<std::size_t>(panel_end - panel) * part.up.panel_bytes()});
+    }
+  }
+  if (begin == 0) add_share(next_, first, count, columns_, pieces);
+  return pieces;
 }
 
 void LowRankProduct::add(int begin, int end, std::int64_t first, std::int64_t count, float* out,

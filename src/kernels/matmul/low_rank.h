@@ -52,9 +52,13 @@ class LowRankProduct final : public AddedSums {
  public:
   // Requires: what the groups and x refer to lives until the product is done, the groups' factors until the last add().
   void begin(const CpuKernels& cpu, std::span<const LowRankGroup> groups, const RowBlock& x);
+  // What the next such product reads first: called in while the `columns` of this one are computed, each with its share.
+  // Behind begin(), which forgets it.
+  void call_in_next(std::vector<MemoryPiece> next, std::int64_t columns);
   void clear() { groups_.clear(); }
   bool empty() const { return groups_.empty(); }
   void share() override;
+  std::span<const MemoryPiece> beside(int begin, int end, std::int64_t first, std::int64_t count) const override;
   // Waits for what others have taken of share().
   void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) override;
 
@@ -75,6 +79,8 @@ class LowRankProduct final : public AddedSums {
   std::vector<std::size_t> begin_;  // of each group in hidden_
   std::vector<float> hidden_;       // x A^T, scaled
   std::vector<Piece> pieces_;
+  std::vector<MemoryPiece> next_;
+  std::int64_t columns_ = 0;
   std::atomic<int> taken_{0}, done_{0};  // of the pieces
 };
 

@@ -86,6 +86,7 @@ class LowRankProducts : public ::testing::TestWithParam<const CpuKernels*> {
 
 struct Nothing final : AddedSums {
   void share() override {}
+  std::span<const MemoryPiece> beside(int, int, std::int64_t, std::int64_t) const override { return {}; }
   void add(int, int, std::int64_t, std::int64_t, float*, std::int64_t) override {}
 };
 

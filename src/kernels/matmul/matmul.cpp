@@ -158,6 +158,11 @@ void put_results(const CpuKernels& cpu, const MatmulTask& all, const MatmulOptio
   }
 }
 
+void call_in_beside(std::span<const MemoryPiece> pieces, MatmulTask& task) {
+  task.beside = pieces.data();
+  task.beside_count = static_cast<int>(pieces.size());
+}
+
 // Something is added to the sums of a few panels at a time, which stay in the nearest caches until all is done with them.
 void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all, const MatmulOptions& options) {
   constexpr int kMostFloats = kMostRows * 8 * kPanelColumns, kFewRows = 64;
@@ -180,9 +185,11 @@ void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask&
     task.out_column = std::int64_t{panel} * kPanelColumns;
     task.out_stride = std::int64_t{task.panel_end - panel} * kPanelColumns;
     if (all.paired) task.outputs = std::int64_t{task.panel_end} * kPanelColumns;
+    const std::int64_t column = options.added_column + task.out_column,
+                       count = std::min(task.out_stride, task.outputs - task.out_column);
+    call_in_beside(options.added->beside(all.row_begin, all.row_end, column, count), task);
     kernel(task);
-    options.added->add(all.row_begin, all.row_end, options.added_column + task.out_column,
-                       std::min(task.out_stride, task.outputs - task.out_column), memory.data(), task.out_stride);
+    options.added->add(all.row_begin, all.row_end, column, count, memory.data(), task.out_stride);
     const std::int64_t first = task.out_column / of_columns, width = task.out_stride / of_columns;
     if (all.paired)
       join_panels(cpu, all.finish, memory.data(), rows, task.panel_end - panel, biases_of(all, first, width, biases),
@@ -193,10 +200,11 @@ void compute_added(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask&
 }
 
 // The same where sums stay where they are.
-void compute_added_in_place(MatmulKernel kernel, const MatmulTask& task, const MatmulOptions& options) {
-  kernel(task);
+void compute_added_in_place(MatmulKernel kernel, MatmulTask& task, const MatmulOptions& options) {
   const std::int64_t first = std::int64_t{task.panel_begin} * kPanelColumns,
                      end = std::min(task.outputs, std::int64_t{task.panel_end} * kPanelColumns);
+  call_in_beside(options.added->beside(task.row_begin, task.row_end, options.added_column + first, end - first), task);
+  kernel(task);
   options.added->add(task.row_begin, task.row_end, options.added_column + first, end - first,
                      task.out + task.row_begin * task.out_stride + first, task.out_stride);
 }

@@ -51,12 +51,14 @@ void convert_part(const CpuKernels& cpu, RowFormat format, const float* x, std::
 
 // What is added to a product's sums before anything becomes of them, by the member of the team that computed them: so
 // nobody waits for anybody (low_rank.h).
-// Order: share() before a member computes columns, then add() of these. Threads: any members at once.
+// Order: share() before a member computes columns, beside() of them, then add(). Threads: any members at once.
 class AddedSums {
  public:
   virtual ~AddedSums() = default;
   // Does what is left of the work that all columns need.
   virtual void share() = 0;
+  // What add() of these columns reads: called in while they are computed. Until the calling thread asks again.
+  virtual std::span<const MemoryPiece> beside(int begin, int end, std::int64_t first, std::int64_t count) const = 0;
   // Columns [first, first + count) of rows [begin, end): `out` is row begin, its column `first`, which begins a panel.
   // With pairs columns are those of the panels, in turns.
   virtual void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) = 0;

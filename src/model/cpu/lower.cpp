@@ -206,7 +206,7 @@ class Lowering {
     auto& stage =
         push(std::make_unique<MatmulStage>(numbered(o.matrix), input(o.in), place(o.out), options, activated));
     stage.behind_keep = kept_;
-    announced_.push_back({&matrix(o.matrix), o.wide, kept_});
+    announced_.push_back({&matrix(o.matrix), o.matrix, o.wide, kept_});
     announcers_.push_back(&stage.next);
   }
   void add(const GatedMatmulOp& o) {
@@ -214,7 +214,7 @@ class Lowering {
     auto& stage =
         push(std::make_unique<GatedStage>(numbered(o.matrix), input(o.in), place(o.out), gate, converted_output()));
     stage.behind_keep = kept_;
-    announced_.push_back({&matrix(o.matrix), false, kept_});
+    announced_.push_back({&matrix(o.matrix), o.matrix, false, kept_});
     announcers_.push_back(&stage.next);
   }
   void add(const GroupedMatmulOp& o) {
@@ -289,7 +289,7 @@ class Lowering {
   void add(const AllRowsOp&) { push(std::make_unique<AllRowsStage>()); }
   void add(const HeadOp& o) {
     out_.head = &push(std::make_unique<HeadStage>(numbered(o.matrix), input(o.in), out_.logits, o));
-    announced_.push_back({&matrix(o.matrix), false, true});
+    announced_.push_back({&matrix(o.matrix), o.matrix, false, true});
     announcers_.push_back(&out_.head->next);
   }
   template <class O>

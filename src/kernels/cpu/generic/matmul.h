@@ -67,6 +67,27 @@ struct PanelGroup {
         if constexpr (r + 1 >= kLeast)
           if (end - begin == r + 1) add_tile<Micro, r + 1, kPanels>(p, row_begin + begin, of, sums);
       });
+      if (t.beside_count > 0 && part.end == t.k) call_in_beside(p, kPanels, begin, end);
+    }
+  }
+  // The share of these panels and rows of what is called in beside.
+  [[gnu::noinline]] void call_in_beside(int p, int count, int begin, int end) const {
+    constexpr std::int64_t kLine = 64;
+    std::int64_t lines = 0;
+    for (int i = 0; i < t.beside_count; ++i) lines += static_cast<std::int64_t>(t.beside[i].bytes) / kLine;
+    const std::int64_t panels_in_all = t.panel_end - t.panel_begin, all = panels_in_all * (t.row_end - t.row_begin),
+                       before = (row_begin - t.row_begin) * panels_in_all +
+                                static_cast<std::int64_t>(panel - t.panel_begin + p) * rows();
+    std::int64_t from = lines * (before + count * begin) / all, to = lines * (before + count * end) / all;
+    for (int i = 0; i < t.beside_count && to > 0; ++i) {
+      const auto* const memory = static_cast<const std::uint8_t*>(t.beside[i].memory);
+      const std::int64_t own = static_cast<std::int64_t>(t.beside[i].bytes) / kLine;
+      for (; from < (to < own ? to : own); ++from) {
+        __builtin_prefetch(memory + from * kLine, 0, 2);
+        asm volatile("");
+      }
+      from = from < own ? 0 : from - own;
+      to -= own;
     }
   }
   template <class Micro, int kRows, int kPanels>

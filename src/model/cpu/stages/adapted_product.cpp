@@ -42,6 +42,15 @@ void AdaptedProduct::begin(const Pass& pass, MatrixId id, const RowBlock& x, std
     }
 }
 
+void AdaptedProduct::call_in_next(const Pass& pass, MatrixId next, std::int64_t columns) {
+  if (low_rank_.empty()) return;
+  std::vector<MemoryPiece> pieces;
+  for (const AdaptedRows& group : pass.adapted())
+    if (const LowRank* factors = group.adapter->factors(next); factors != nullptr && factors->ranks() > 0)
+      pieces.push_back({factors->down.panel(0), factors->down.bytes()});
+  low_rank_.call_in_next(std::move(pieces), columns);
+}
+
 void AdaptedProduct::replace(const Replaced& group, int begin, int end, std::int64_t first, std::int64_t count,
                              float* out, std::int64_t out_stride) const {
   const auto from = std::ranges::lower_bound(group.rows, begin), to = std::ranges::lower_bound(group.rows, end);

@@ -23,7 +23,12 @@ class AdaptedProduct final : public AddedSums {
 
   // x: all rows; k: their width.
   void begin(const Pass& pass, MatrixId id, const RowBlock& x, std::int64_t k);
+  // The matrix that is multiplied next, and how many columns this product has; behind begin().
+  void call_in_next(const Pass& pass, MatrixId next, std::int64_t columns);
   void share() override { low_rank_.share(); }
+  std::span<const MemoryPiece> beside(int begin, int end, std::int64_t first, std::int64_t count) const override {
+    return low_rank_.beside(begin, end, first, count);
+  }
   void add(int begin, int end, std::int64_t first, std::int64_t count, float* out, std::int64_t out_stride) override;
   void clear();
   bool empty() const { return low_rank_.empty() && replaced_.empty(); }

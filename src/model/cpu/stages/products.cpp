@@ -13,9 +13,10 @@ RowBlock rows_of(const ComputeWith& with, const Linear& linear, const InputForms
 
 }  // namespace
 
-AddedSums* NumberedLinear::added(const Pass& pass, const InputForms& in, bool wide) const {
+AddedSums* NumberedLinear::added(const Pass& pass, const InputForms& in, bool wide, const Upcoming& next) const {
   if (!AdaptedProduct::touches(pass, id)) return nullptr;
   scratch.product.begin(pass, id, rows_of(pass.with(), linear, in, wide), linear.inputs());
+  scratch.product.call_in_next(pass, next.id, linear.apart_width());
   return &scratch.product;
 }
 
@@ -24,7 +25,7 @@ void MatmulStage::run(Pass& pass) {
   const RowSlice slice = pass.slice();
   const InputForms in = in_.forms(slice);
   Linear::Options options = options_;
-  options.added = layer_.added(pass, in, options.wide);
+  options.added = layer_.added(pass, in, options.wide, next);
   if (activated_) {
     ConvertedRows to = activated_->rows;
     to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());
@@ -48,7 +49,7 @@ void GatedStage::run(Pass& pass) {
   next.expect(pass, behind_keep);
   const RowSlice slice = pass.slice();
   const InputForms in = in_.forms(slice);
-  AddedSums* const added = layer_.added(pass, in, false);
+  AddedSums* const added = layer_.added(pass, in, false, next);
   if (converted_) {
     ConvertedRows to = *converted_;
     to.data += static_cast<std::size_t>(slice.begin) * row_bytes(to.format, linear_.outputs());

@@ -14,8 +14,9 @@ struct NumberedLinear {
   const Linear& linear;
   MatrixId id;
   AdapterScratch& scratch;
-  // What adapters of a batch add to its product of these rows, until another asks; null: nothing.
-  AddedSums* added(const Pass& pass, const InputForms& in, bool wide) const;
+  // What adapters of a batch add to its product of these rows, until another asks; null: nothing. next: what is multiplied
+  // behind it.
+  AddedSums* added(const Pass& pass, const InputForms& in, bool wide, const Upcoming& next) const;
 };
 
 // Multiplies all rows of a batch with a layer.

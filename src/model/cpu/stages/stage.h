@@ -26,6 +26,7 @@ using Stages = std::vector<std::unique_ptr<Stage>>;
 // The weights that are read next, behind a stage, so that they come meanwhile.
 struct Upcoming {
   const Linear* linear = nullptr;
+  MatrixId id = -1;
   bool wide = false;
   bool behind_keep = false;  // it computes only rows whose logits are wanted
   void expect(const Pass& pass, bool behind_keep_now) const {
