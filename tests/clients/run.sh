@@ -17,4 +17,4 @@ export ESPALIER_BINARY=${ESPALIER_BINARY:-$root/build/release/bin/espalier}
 export PYTHONDONTWRITEBYTECODE=1
 cd "$here"
 if [ $# = 0 ]; then set -- discover -s "$here" -p 'test_*.py'; fi
-exec "$root/build/clients-venv/bin/python" -m unittest "$@"
+exec "$root/build/clients-venv/bin/python" "$root/tests/bounded_unittest.py" "$@"

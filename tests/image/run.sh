@@ -7,4 +7,4 @@ python=$here/../../build/venv/bin/python
 "$here/../../tools/venv.sh" || echo "pictures: there is no virtual environment for tests (no package index?)"
 [ -x "$python" ] || python=python3
 if [ $# = 0 ]; then set -- discover -s "$here" -p '*_test.py'; fi
-exec "$python" -m unittest "$@"
+exec "$python" "$here/../bounded_unittest.py" "$@"

@@ -26,4 +26,4 @@ else
 fi
 cd "$here"
 if [ $# = 0 ]; then set -- discover -s "$here" -p 'test_*.py'; fi
-exec "$python" -m unittest "$@"
+exec "$python" "$root/tests/bounded_unittest.py" "$@"

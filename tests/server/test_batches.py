@@ -235,20 +235,21 @@ class Batches(BatchCase):
 
     def test_a_batch_outlives_kills(self):
         lines = [chat_line(f"line {i:03}", max_tokens=60, ignore_eos=True, seed=i) for i in range(120)]
-        server = self.start()
+        flags = ("--max-running-requests", "4")  # slow enough that kills come in the middle
+        server = self.start(*flags)
         batch = self.create(server, lines)
+        killed_at = []
         for _ in range(3):
             counted = server.get("/v1/batches/" + batch["id"]).json["request_counts"]["completed"]
-            while True:
-                now = server.get("/v1/batches/" + batch["id"]).json
-                if now["request_counts"]["completed"] > counted:
-                    break
+            while (now := server.get("/v1/batches/" + batch["id"]).json)["request_counts"]["completed"] == counted < len(lines):
                 time.sleep(0.01)
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
-            server = self.start()
+            killed_at.append(now["request_counts"]["completed"])
+            server = self.start(*flags)
             again = server.get("/v1/batches/" + batch["id"]).json["request_counts"]["completed"]
-            self.assertGreaterEqual(again, now["request_counts"]["completed"], "what was counted is there")
+            self.assertGreaterEqual(again, killed_at[-1], "what was counted is there")
+        self.assertLess(killed_at[0], len(lines), "the batch had ended before the first kill")
         ended = self.wait_for(server, batch)
         self.assertEqual(ended["request_counts"], {"total": 120, "completed": 120, "failed": 0})
         results = self.lines_of(server, ended["output_file_id"])
