@@ -30,7 +30,7 @@ constexpr int code_bits(DType type) {
 // Codes get the width of the type, zeros its range, the scale is the one given (of G2 .. G4 the nearest that panels hold);
 // no NaN among floats of eight bits.
 inline void make_sensible(DType type, std::span<std::byte> block, float scale) {
-  const bool groups = type >= DType::g2_32 && type <= DType::g8_128, f8 = type == DType::f8_32 || type == DType::f8_128;
+  const bool groups = type >= DType::g2_32 && type <= DType::g8_128, f8 = is_float8(type);
   const int most = (1 << code_bits(type)) - 1;
   std::size_t first = groups ? 6 : 4;
   const bool raised = groups && code_bits(type) < 8;

@@ -77,14 +77,26 @@ class Cut {
   int rows_, tile_, panels_, unit_, blocks_, pieces_;
 };
 
+// Some columns of out, [first, first + count), of all rows of a task, `width` floats apart, to where they belong.
+void put_results(const CpuKernels& cpu, const MatmulTask& all, const MatmulOptions& options, float* results,
+                 std::int64_t width, std::int64_t first, std::int64_t count) {
+  const std::size_t bytes = options.converted ? row_bytes(options.converted->format, all.outputs) : 0;
+  for (int row = all.row_begin; row < all.row_end; ++row, results += width) {
+    if (options.activation) cpu.functions.activate(*options.activation, results, results, count);
+    if (options.converted)
+      convert_part(cpu, options.converted->format, results, all.outputs, first, first + count,
+                   options.converted->data + static_cast<std::size_t>(row) * bytes);
+    else
+      std::copy_n(results, count, all.out + row * all.out_stride + first);
+  }
+}
+
 // A few panels at a time, whose results stay in the nearest caches until they are converted.
 void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulTask& all,
                        const MatmulOptions& options) {
   constexpr int kColumns = 4 * kPanelColumns;
   const int of_columns = all.paired ? 2 : 1, step = 4 * of_columns;  // panels
-  const ConvertedRows& to = *options.converted;
   alignas(64) float memory[kMostRows * kColumns];
-  const std::size_t bytes = row_bytes(to.format, all.outputs);
   MatmulTask task = all;
   task.x = static_cast<const std::byte*>(all.x) + static_cast<std::size_t>(all.row_begin) * all.x_stride;
   task.row_begin = 0;
@@ -99,12 +111,7 @@ void compute_converted(const CpuKernels& cpu, MatmulKernel kernel, const MatmulT
     kernel(task);
     const std::int64_t end =
         std::min(all.outputs, static_cast<std::int64_t>(task.panel_end) / of_columns * kPanelColumns);
-    for (int row = 0; row < task.row_end; ++row) {
-      float* const results = memory + row * kColumns;
-      if (options.activation) cpu.functions.activate(*options.activation, results, results, end - task.out_column);
-      convert_part(cpu, to.format, results, all.outputs, task.out_column, end,
-                   to.data + static_cast<std::size_t>(all.row_begin + row) * bytes);
-    }
+    put_results(cpu, all, options, memory, kColumns, task.out_column, end - task.out_column);
   }
 }
 
@@ -142,20 +149,6 @@ const float* biases_of(const MatmulTask& all, std::int64_t first, std::int64_t c
   std::copy_n(all.bias + first, there, out);
   std::copy_n(all.bias + all.outputs + first, there, out + count);
   return out;
-}
-
-// Some columns of out, [first, first + count), of all rows of a task, `width` floats apart, to where they belong.
-void put_results(const CpuKernels& cpu, const MatmulTask& all, const MatmulOptions& options, float* results,
-                 std::int64_t width, std::int64_t first, std::int64_t count) {
-  const std::size_t bytes = options.converted ? row_bytes(options.converted->format, all.outputs) : 0;
-  for (int row = all.row_begin; row < all.row_end; ++row, results += width) {
-    if (options.activation) cpu.functions.activate(*options.activation, results, results, count);
-    if (options.converted)
-      convert_part(cpu, options.converted->format, results, all.outputs, first, first + count,
-                   options.converted->data + static_cast<std::size_t>(row) * bytes);
-    else
-      std::copy_n(results, count, all.out + row * all.out_stride + first);
-  }
 }
 
 // Something is added to the sums of a few panels at a time, which stay in the nearest caches until all is done with them.

@@ -62,14 +62,14 @@ std::int64_t up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Whether a pattern of a configuration means this module: its name, an end or a beginning of it, or ("re:", or a '*') a
-// pattern whose only signs are ".*" and "*".
+// Whether a pattern of a configuration means this module: a part of its name, or ("re:", or a '*') parts that follow one
+// another, between ".*" or "*"; other signs of expressions are passed over.
 bool means(std::string pattern, const std::string& module) {
   const bool regular = pattern.starts_with("re:");
   if (regular) pattern.erase(0, 3);
   std::vector<std::string> pieces(1);
   for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (regular && pattern[i] == '\\') continue;
+    if (regular && (pattern[i] == '\\' || pattern[i] == '^' || pattern[i] == '$')) continue;
     if (pattern[i] == '*' || (regular && pattern.compare(i, 2, ".*") == 0)) {
       i += pattern[i] == '*' ? 0 : 1;
       pieces.emplace_back();
@@ -84,6 +84,16 @@ bool means(std::string pattern, const std::string& module) {
     at += piece.size();
   }
   return true;
+}
+
+// 0 and negative: all of a row.
+std::int64_t group_of(std::optional<std::int64_t> told) {
+  return told.value_or(128) == 0 ? -1 : told.value_or(128);
+}
+
+// The powers of two of MXFP4's and MXFP8's blocks.
+void draw_exponents(Bytes out) {
+  draw(out, 119, 121);
 }
 
 }  // namespace
@@ -237,12 +247,12 @@ class DummyFormat::Maker {
   void mxfp4() {
     if (inputs_ % 32 != 0) return;
     add_codes(".weight_packed", DType::u8, {outputs_, inputs_ / 2});
-    add(".weight_scale", DType::u8, {outputs_, inputs_ / 32}, "exponents", [](Bytes out) { draw(out, 119, 121); });
+    add(".weight_scale", DType::u8, {outputs_, inputs_ / 32}, "exponents", draw_exponents);
   }
   void mxfp8() {
     if (inputs_ % 32 != 0) return;
     add(".weight", DType::f8_e4m3, {outputs_, inputs_}, "float8", [](Bytes out) { draw_float8(out, false); });
-    add(".weight_scale", DType::u8, {outputs_, inputs_ / 32}, "exponents", [](Bytes out) { draw(out, 119, 121); });
+    add(".weight_scale", DType::u8, {outputs_, inputs_ / 32}, "exponents", draw_exponents);
   }
   // bitsandbytes' four bits.
   void table() {
@@ -300,9 +310,7 @@ std::vector<DummyPart> DummyFormat::of_experts(const std::string& tensor, const 
            {shape[0], shape[2], shape[1] / 32, 16},
            "codes",
            [](Bytes out) { draw(out, 0, 255); }},
-          {tensor + "_scales", DType::u8, {shape[0], shape[2], shape[1] / 32}, "exponents", [](Bytes out) {
-             draw(out, 119, 121);
-           }}};
+          {tensor + "_scales", DType::u8, {shape[0], shape[2], shape[1] / 32}, "exponents", draw_exponents}};
 }
 
 bool DummyFormat::leaves_out(const std::string& module) const {
@@ -315,7 +323,7 @@ Result<> DummyFormat::read_words(const Json& told, QuantMethod method) {
   scheme.form = method == QuantMethod::awq ? Form::awq : Form::gptq;
   const char* const group = find_field(told, "group_size") != nullptr ? "group_size" : "q_group_size";
   ESP_TRY(const auto size, find_integer(told, {group, kTold}, {-1, 1 << 24}));
-  scheme.group = size.value_or(128) == 0 ? -1 : size.value_or(128);
+  scheme.group = group_of(size);
   ESP_TRY(const auto symmetric, find_boolean(told, {"sym", kTold}));
   ESP_TRY(const auto zero_point, find_boolean(told, {"zero_point", kTold}));
   scheme.symmetric = method == QuantMethod::awq ? !zero_point.value_or(true) : symmetric.value_or(true);
@@ -346,7 +354,7 @@ Result<DummyFormat::Scheme> DummyFormat::compressed_scheme(const Json& group, co
                   : strategy == "block" ? Scales::block
                   : strategy == "group" ? Scales::group
                                         : Scales::row;
-  scheme.group = size.value_or(128) == 0 ? -1 : size.value_or(128);
+  scheme.group = group_of(size);
   const Json* order = find_field(*weights, "actorder");
   scheme.ordered = order != nullptr && (*order == Json("group") || *order == Json(true));
   if (own) format = *own;

@@ -298,9 +298,10 @@ struct Simd {
   }
 
   // Keeps a value in its registers and the optimiser away from it (measuring loops).
-  static inline void keep(F& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
-  static inline void keep(P& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
-  static inline void keep(I& a) { asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1])); }
+  template <class V>
+  static inline void keep(V& a) {
+    asm volatile("" : "+x"(a.v[0]), "+x"(a.v[1]));
+  }
 
  private:
   static inline __m256i low(int n) {

@@ -167,8 +167,10 @@ struct Simd {
   }
 
   // Keeps a value in its register and the optimiser away from it (measuring loops).
-  static inline void keep(F& a) { asm volatile("" : "+v"(a.v)); }
-  static inline void keep(I& a) { asm volatile("" : "+v"(a.v)); }
+  template <class V>
+  static inline void keep(V& a) {
+    asm volatile("" : "+v"(a.v));
+  }
 
  private:
   static inline __mmask16 low(int n) { return static_cast<__mmask16>((1u << n) - 1); }

@@ -255,8 +255,10 @@ struct Simd {
   }
 
   // Keeps a value in its registers and the optimiser away from it (measuring loops).
-  static inline void keep(F& a) { asm volatile("" : "+w"(a.v[0]), "+w"(a.v[1]), "+w"(a.v[2]), "+w"(a.v[3])); }
-  static inline void keep(I& a) { asm volatile("" : "+w"(a.v[0]), "+w"(a.v[1]), "+w"(a.v[2]), "+w"(a.v[3])); }
+  template <class V>
+  static inline void keep(V& a) {
+    asm volatile("" : "+w"(a.v[0]), "+w"(a.v[1]), "+w"(a.v[2]), "+w"(a.v[3]));
+  }
 
  private:
   static inline float32x4_t power(int32x4_t n) {

@@ -221,8 +221,10 @@ struct Simd {
   }
 
   // Keeps the optimiser away from a value (measuring loops).
-  static inline void keep(F& a) { asm volatile("" : "+m"(a)); }
-  static inline void keep(I& a) { asm volatile("" : "+m"(a)); }
+  template <class V>
+  static inline void keep(V& a) {
+    asm volatile("" : "+m"(a));
+  }
 
  private:
   template <class Op>
