@@ -19,16 +19,15 @@ import json
 import math
 import pathlib
 import random
-import socket
 import statistics
 import struct
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 
-from memory import get  # they lie beside this file
+from llama_server import start_llama  # they lie beside this file
+from memory import get
 from pictures import ended
 from restart import start
 
@@ -213,22 +212,13 @@ class LlamaCpp(Server):
     name = "llama.cpp"
 
     def __init__(self, options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url, threads = f"http://127.0.0.1:{port}", str(options.threads)
-        command = [f"{options.llamacpp}/llama-server", "-m", f"{options.dir}/{options.type}.gguf", "--host", "127.0.0.1", "--port", str(port),
-                   "--embeddings", "--pooling", "mean", "-t", threads, "-tb", threads, "-np", "16", "-c", str(16 * 512), "-b", "2048", "-ub", "2048"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.about = "llama.cpp: " + " ".join(command[3:])
-        while True:
-            if self.process.poll() is not None:
-                sys.exit("llama-server ended before it was ready")
-            try:
-                get(self.url + "/health")
-                return
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.1)
+        threads = str(options.threads)
+        flags = ["-m", f"{options.dir}/{options.type}.gguf", "--embeddings", "--pooling", "mean", "-t", threads, "-tb", threads,
+                 "-np", "16", "-c", str(16 * 512), "-b", "2048", "-ub", "2048"]
+        self.process, self.url, said = start_llama(f"{options.llamacpp}/llama-server", *flags)
+        if self.process is None:
+            sys.exit("llama-server ended before it was ready: " + said)
+        self.about = "llama.cpp: " + " ".join(flags[2:])
 
 
 def floats(text):

@@ -14,15 +14,13 @@ import concurrent.futures
 import json
 import pathlib
 import random
-import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 
-from memory import get  # they lie beside this file
+from llama_server import start_llama  # they lie beside this file
+from memory import get
 from pictures import ended, png
 from restart import start
 
@@ -49,25 +47,13 @@ def burst(url, pictures, options):
 
 
 def by_llamacpp(options, pictures):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    slots = str(options.pictures)
-    process = subprocess.Popen([f"{options.llamacpp}/llama-server", "-m", options.model, "--mmproj", options.mmproj, "--host", "127.0.0.1",
-                                "--port", str(port), "-t", str(options.threads), "-tb", str(options.threads), "-np", slots,
-                                "-c", str(options.pictures * 2048), "--jinja"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    threads = str(options.threads)
+    process, url, said = start_llama(f"{options.llamacpp}/llama-server", "-m", options.model, "--mmproj", options.mmproj, "-t", threads,
+                                     "-tb", threads, "-np", options.pictures, "-c", options.pictures * 2048, "--jinja")
+    if process is None:
+        sys.exit("llama-server ended before it was ready: " + said)
     try:
-        url = f"http://127.0.0.1:{port}"
-        while True:
-            if process.poll() is not None:
-                sys.exit("llama-server ended before it was ready")
-            try:
-                get(url + "/health")
-                return burst(url, pictures, options)
-            except (urllib.error.URLError, ConnectionError) as error:
-                if isinstance(error, urllib.error.HTTPError) and error.code != 503:
-                    sys.exit(f"llama-server: {error} {error.read().decode()}")
-                time.sleep(0.1)
+        return burst(url, pictures, options)
     finally:
         ended(process)
 

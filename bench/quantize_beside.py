@@ -16,12 +16,11 @@ import argparse
 import json
 import pathlib
 import re
-import socket
 import subprocess
-import time
 import urllib.request
 
-import restart  # it lies beside this file
+import restart  # they lie beside this file
+from llama_server import start_llama
 
 GGML = """
 import ctypes, os, sys, gguf, numpy as np
@@ -71,30 +70,13 @@ def post(url, body):
         return json.load(answer)
 
 
-def start_llama(program, model):
-    """The process and its address; none where it does not load the file, with what it says."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([program, "-m", str(model), "--port", str(port), "-c", "1024", "--no-webui"], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)
-    url = f"http://127.0.0.1:{port}"
-    while process.poll() is None:
-        try:
-            urllib.request.urlopen(url + "/health", timeout=5).read()
-            return process, url, ""
-        except OSError:
-            time.sleep(0.1)
-    return None, None, process.stdout.read()[-600:]
-
-
 def common(a, b):
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
 
 def llama_loads(llama, espalier, model):
     """In words: whether it loads, and how many of its tokens are the same."""
-    process, url, said = start_llama(llama / "llama-server", model)
+    process, url, said = start_llama(llama / "llama-server", "-m", model, "-c", "1024", "--no-webui")
     if process is None:
         return "is refused: " + said.strip().splitlines()[-1]
     theirs = []

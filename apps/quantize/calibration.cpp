@@ -172,7 +172,6 @@ Result<std::shared_ptr<const Gptq>> InputProducts::gptq_of(const std::string& te
   if (products->gptq == nullptr) {
     products->scales = scales;
     products->gptq = std::make_shared<const Gptq>(std::move(products->sums), width, scales, team_);
-    products->sums = {};
   } else if (products->scales != scales) {
     return internal_error("matrices that read the same inputs have different factors: " + tensor);
   }

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <cstdint>
 
 #include "base/base64.h"
 #include "command/output.h"
@@ -12,21 +10,19 @@
 #include "server/media/media_reader.h"
 #include "server/media/prepare_media.h"
 #include "server/prompt/media_prompt.h"
+#include "tensor/file/open_file.h"
 
 namespace espalier::command {
 namespace {
 
-constexpr std::uintmax_t kMostPictureBytes = std::uintmax_t{64} << 20;
+constexpr std::uint64_t kMostPictureBytes = std::uint64_t{64} << 20;
 
 Result<std::string> read_picture_file(const std::string& path) {
-  std::error_code failed;
-  const auto bytes = std::filesystem::file_size(path, failed);
-  std::ifstream in(path, std::ios::binary);
-  if (failed || !in) return bad_request(fmt::format("{} is no file that can be read", printable(path)), "image");
-  if (bytes > kMostPictureBytes)
-    return bad_request(
-        fmt::format("{} has {} bytes, but a picture may have {}", printable(path), bytes, kMostPictureBytes), "image");
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  const auto file = open_file(path);
+  if (!file.ok()) return bad_request(fmt::format("{} is no file that can be read", printable(path)), "image");
+  auto bytes = read_text(*file, kMostPictureBytes);
+  if (!bytes.ok()) return bad_request(printable(bytes.error().message), "image");
+  return bytes;
 }
 
 Result<std::vector<server::MediaSource>> sources_of(std::span<const Json> parts) {

@@ -102,6 +102,11 @@ TEST(OpenBeneath, TheHubsStoreMayLinkToItsBlobsOnly) {
   EXPECT_EQ(file->name(), "model.safetensors");
   EXPECT_FALSE(open_beneath(snapshot, "ref").ok());
   EXPECT_FALSE(open_beneath(snapshot, "foreign").ok());
+  fs::create_directory(snapshot / "1_Pooling");
+  fs::create_symlink("../../../blobs/0123", snapshot / "1_Pooling/config.json");
+  fs::create_symlink("../../../../models--c--d/blobs/4567", snapshot / "1_Pooling/foreign");
+  EXPECT_TRUE(open_beneath(snapshot / "1_Pooling", "config.json").ok());
+  EXPECT_FALSE(open_beneath(snapshot / "1_Pooling", "foreign").ok());
   folder.write("x/blobs/0123", "blob");  // the same layout without "snapshots" is no hub store
   folder.write("x/other/rev/here", "h");
   fs::create_symlink("../../blobs/0123", folder.path() / "x/other/rev/link");

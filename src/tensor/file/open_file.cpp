@@ -43,11 +43,15 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
   return rest == folder.end() && end != path.end();
 }
 
+// The folder may be one inside a snapshot, as sentence-transformers' modules are.
 bool lies_in_hub_blobs(const fs::path& path, const fs::path& folder) {
-  if (folder.parent_path().filename() != "snapshots") return false;
-  std::error_code error;
-  const auto blobs = fs::canonical(folder.parent_path().parent_path() / "blobs", error);
-  return !error && lies_in(path, blobs);
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
+    if (at.parent_path().filename() != "snapshots") continue;
+    std::error_code error;
+    const auto blobs = fs::canonical(at.parent_path().parent_path() / "blobs", error);
+    return !error && lies_in(path, blobs);
+  }
+  return false;
 }
 
 }  // namespace
