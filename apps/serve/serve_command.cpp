@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/system/crash_report.h"
+#include "base/system/free_memory.h"
 #include "base/system/service_manager.h"
 #include "base/system/signal_watch.h"
 #include "base/system/thread_waits.h"
@@ -329,6 +330,7 @@ void begin_log(const ServeOptions& options, const CLI::App& verb) {
 
 int run_server(const ServeOptions& options) {
   install_crash_report(ESPALIER_VERSION);
+  return_large_blocks();
   const auto manager = ServiceNotifier::from_environment();
   const SignalWatch signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   ignore_broken_pipes();

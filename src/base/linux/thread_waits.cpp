@@ -20,7 +20,6 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace espalier {
 namespace {
