@@ -40,19 +40,6 @@ ScoredTexts scored_texts(nb::handle object) {
   return texts;
 }
 
-ScoreOptions score_options(std::string model, std::string instruct, std::string prompt_name, std::string input_type,
-                           std::optional<int> dimensions, std::optional<bool> raw_scores, std::optional<int> top_n,
-                           PythonBackend* backend) {
-  return {std::move(model),
-          std::move(instruct),
-          std::move(prompt_name),
-          std::move(input_type),
-          dimensions,
-          raw_scores,
-          top_n,
-          backend != nullptr ? **backend : nullptr};
-}
-
 void bind_scores(nb::module_& m) {
   nb::class_<ScoreOptions>(m, "ScoreOptions")
       .def(
@@ -60,8 +47,14 @@ void bind_scores(nb::module_& m) {
           [](ScoreOptions* self, std::string model, std::string instruct, std::string prompt_name,
              std::string input_type, std::optional<int> dimensions, std::optional<bool> raw_scores,
              std::optional<int> top_n, PythonBackend* backend) {
-            new (self) ScoreOptions(score_options(std::move(model), std::move(instruct), std::move(prompt_name),
-                                                  std::move(input_type), dimensions, raw_scores, top_n, backend));
+            new (self) ScoreOptions{std::move(model),
+                                    std::move(instruct),
+                                    std::move(prompt_name),
+                                    std::move(input_type),
+                                    dimensions,
+                                    raw_scores,
+                                    top_n,
+                                    backend != nullptr ? **backend : nullptr};
           },
           nb::arg("model"), nb::arg("instruct"), nb::arg("prompt_name"), nb::arg("input_type"),
           nb::arg("dimensions").none(), nb::arg("raw_scores").none(), nb::arg("top_n").none(),

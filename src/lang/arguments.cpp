@@ -4,27 +4,33 @@
 
 #include "base/json/json.h"
 #include "espalier/program.h"
+#include "lang/argument_text.h"
 
 namespace espalier {
-namespace {
+namespace lang {
 
-// As Python's str() would write it: a text as it is.
-std::string as_text(const Json& value) {
+std::string argument_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";
   return json_text(value);
 }
 
-}  // namespace
+std::vector<std::string> entry_texts(const Json& list) {
+  std::vector<std::string> texts;
+  for (const Json& one : list) texts.push_back(argument_text(one));
+  return texts;
+}
+
+}  // namespace lang
 
 Arguments::Argument::operator Expr() const {
   if (value_ == nullptr) return Expr(Node(node::Argument{name_}));
-  return Expr(as_text(*value_));
+  return Expr(lang::argument_text(*value_));
 }
 
 std::string Arguments::Argument::text() const {
-  return as_text(json());
+  return lang::argument_text(json());
 }
 
 const Json& Arguments::Argument::json() const {

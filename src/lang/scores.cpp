@@ -1,5 +1,7 @@
 #include "espalier/scores.h"
 
+#include "lang/argument_text.h"
+
 namespace espalier {
 namespace {
 
@@ -43,7 +45,7 @@ ScoredTexts::ScoredTexts(const Arguments::Argument& list) : list_(true) {
     texts_.emplace_back(list);
     return;
   }
-  for (const Json& one : list.json()) texts_.emplace_back(one.is_string() ? one.get<std::string>() : one.dump());
+  for (std::string& one : lang::entry_texts(list.json())) texts_.emplace_back(std::move(one));
 }
 
 Expr score(std::string name, Expr query, ScoredTexts texts, ScoreOptions options) {

@@ -142,6 +142,11 @@ TEST(Scores, AGraphSaysWhatItsFunctionSaysWrittenDownAndCompiled) {
   EXPECT_EQ(again.text(), plain.text());
   for (const char* name : {"facts", "fit", "vector", "end"})
     EXPECT_EQ(again[name].as<Json>(), plain[name].as<Json>()) << name;
+
+  const Arguments none{{"question", "x?"}, {"documents", Json::array()}};
+  const Error said = error_of([&] { (void)whole_program().run(none, {.backend = backend}); });
+  EXPECT_THAT(said.message, HasSubstr("documents is empty"));
+  EXPECT_EQ(error_of([&] { (void)compiled->run(none)["facts"].text(); }).message, said.message);
 }
 
 TEST(Scores, WhatNobodyReadsIsNotAskedFor) {
@@ -164,6 +169,12 @@ TEST(Scores, GraphsFromOutsideAreChecked) {
   Json end = {{"stream", 0}, {"kind", "score"}, {"of", "embed"}, {"name", "v"}, {"texts", 1}};
   EXPECT_EQ(refused({begin, text, end}), "");
   EXPECT_THAT(refused({begin, gen, end}), HasSubstr("holds no gen"));
+  const Json each = {{"stream", 0}, {"kind", "scored_text"}, {"each", true}};
+  const Json set = {{"stream", 0}, {"kind", "set"}, {"name", "l"}, {"value", Json::array({"a"})}};
+  const Json list = {{"stream", 0}, {"kind", "variable"}, {"name", "l"}, {"of", 0}};
+  EXPECT_EQ(refused({set, each, list, end}), "");
+  for (const Json& inside : {Json{each, end}, Json{each, text, end}, Json{set, each, list, list, end}})
+    EXPECT_THAT(refused(inside), HasSubstr("one argument or one variable"));
   EXPECT_THAT(refused({begin, text}), HasSubstr("ends inside"));
   EXPECT_THAT(refused({text, end}), HasSubstr("it is of 1 texts, 0 stand before it"));
   end["of"] = "score";

@@ -17,6 +17,10 @@ def gen(name, of=0, **options):
     return {"stream": of, "kind": "gen", "name": name, "options": options}
 
 
+def embed(name, what, of=0):
+    return ({"stream": of, "kind": "scored_text"}, text(what, of), {"stream": of, "kind": "score", "of": "embed", "name": name, "texts": 1})
+
+
 def select(name, *choices, of=0):
     return {"stream": of, "kind": "select", "name": name, "choices": list(choices)}
 

@@ -608,6 +608,12 @@ class LateInteraction(unittest.TestCase):
         shown = server.post("/v1/rerank", {"query": "who?", "documents": [{"image": picture}, {"text": "who?"}]})
         self.assertEqual(shown.status, 200, shown.body)
         self.assertEqual({entry["index"] for entry in shown.json["results"]}, {0, 1})
+        small = server.post("/v1/embeddings", {"input": documents, "embedding_type": "int8"}).json["data"]
+        for entry, text in zip(small, documents, strict=True):
+            self.assertEqual([max(map(abs, row)) for row in entry["embedding"]], [127] * len(rows(text)), "each row by itself")
+        refused = server.post("/similarity", {"inputs": {"source_sentence": "who?", "sentences": documents}})
+        self.assertEqual(refused.status, 400)
+        self.assertIn("token_embed", refused.json["error"])
 
 
 class Purpose(unittest.TestCase):

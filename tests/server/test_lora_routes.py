@@ -6,7 +6,7 @@ import tempfile
 import threading
 import unittest
 
-from graphs import gen, graph, text
+from graphs import embed, gen, graph, text
 from harness import Server
 from test_embeddings import some
 from test_lora import some_adapter
@@ -132,6 +132,7 @@ class Embedding(Routes):
             "/v1/rerank": ({"query": "seven", "documents": [PROMPT, "five"], "return_documents": False},
                            lambda a: sorted(one["relevance_score"] for one in a["results"])),
             "/v1/score": ({"text_1": "seven", "text_2": [PROMPT]}, lambda a: a["data"][0]["score"]),
+            "/v1/programs": ({"program": graph(*embed("v", PROMPT))}, lambda a: a["results"][0]["variables"]["v"]),
         })
 
     def test_lists_name_one_for_each_text(self):

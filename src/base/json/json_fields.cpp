@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace espalier {
 namespace {
 
@@ -92,6 +94,16 @@ std::int64_t integer_or_zero(const Json& object, std::string_view name) {
   if (value == nullptr) return 0;
   const auto number = as_integer(*value, name);
   return number.ok() ? *number : 0;
+}
+
+std::string text_or_empty(const Json& object, std::string_view name) {
+  const Json* text = find_field(object, name);
+  return text != nullptr && text->is_string() ? text->get<std::string>() : std::string();
+}
+
+bool is_numbers(const Json& value) {
+  return value.is_number() ||
+         (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_numbers));
 }
 
 Result<std::int64_t> as_integer(const Json& value, std::string_view place, IntegerRange range) {

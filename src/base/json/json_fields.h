@@ -54,6 +54,10 @@ const Json* find_field(const Json& object, std::string_view name);
 
 // For counts that a server tells or does not: 0 when the field is no integer of 64 bits, or is not there.
 std::int64_t integer_or_zero(const Json& object, std::string_view name);
+// For words that a server tells or does not: empty when the field is no string, or is not there.
+std::string text_or_empty(const Json& object, std::string_view name);
+
+bool is_numbers(const Json& value);  // a number, or lists of such, none of them empty
 
 // One value that stands under no name of its own, such as an element of an array; `place` as messages should call it.
 Result<std::int64_t> as_integer(const Json& value, std::string_view place, IntegerRange range = {});

@@ -37,6 +37,15 @@ TEST(JsonFields, WhatIsNoIntegerCountsAsZeroWhereThatWillDo) {
   EXPECT_EQ(integer_or_zero(Json::array(), "seven"), 0);
 }
 
+TEST(JsonFields, WordsAndNumbersOfOthersAreTakenAsTheyAre) {
+  EXPECT_EQ(text_or_empty(kObject, "text"), kObject["text"].get<std::string>());
+  for (const char* other : {"seven", "list", "none", "not there"}) EXPECT_EQ(text_or_empty(kObject, other), "");
+  for (const Json& numbers : {Json(1), Json(-0.5), Json::array({1, 2}), Json::array({Json::array({1}), 2})})
+    EXPECT_TRUE(is_numbers(numbers)) << numbers;
+  for (const Json& other : {Json(), Json("1"), Json::array(), Json::array({1, "2"}), Json::object(), kObject})
+    EXPECT_FALSE(is_numbers(other)) << other;
+}
+
 TEST(JsonFields, ErrorsNameThePathTheWishAndTheFinding) {
   auto error = get_integer(kObject, {"text", "messages[2]"}, {1, 64}).error();
   EXPECT_EQ(error.field, "messages[2].text");

@@ -66,8 +66,17 @@ class TextBudget {
   std::atomic<std::int64_t> taken_{0};
 };
 
-// Of a value's texts.
+// Of numbers, and lists of them.
+inline std::size_t bytes_of_numbers(const Json& numbers) {
+  std::size_t sum = sizeof(Json);
+  if (numbers.is_array())
+    for (const Json& one : numbers) sum += bytes_of_numbers(one);
+  return sum;
+}
+
+// Of a value's texts and numbers.
 inline std::size_t bytes_of(const Value& value) {
+  if (const Json* numbers = value.numbers()) return bytes_of_numbers(*numbers);
   if (!value.is_list()) return value.text().size();
   std::size_t sum = 0;
   for (const Value& one : value.list()) sum += sizeof(Value) + bytes_of(one);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "lang/execute/call_templates.h"
 
@@ -43,20 +44,22 @@ Error gives_none(const Backend& backend) {
 
 Progress ScoreSteps::take(const node::ScoredText& text) {
   each_ = text.each;
-  texts_.emplace_back();
+  if (!each_) texts_.emplace_back();
   return Progress::done;
 }
 
 void ScoreSteps::add(const Value& value) {
-  if (!each_ || !value.is_list()) {
+  if (!std::exchange(each_, false)) {
     texts_.back() += value.text();
-    return;
+  } else if (value.is_list()) {
+    for (const Value& one : value.list()) texts_.push_back(one.text());
+  } else {
+    texts_.push_back(value.text());
   }
-  texts_.pop_back();
-  for (const Value& one : value.list()) texts_.push_back(one.text());
 }
 
 Progress ScoreSteps::take(const node::Score& score) {
+  each_ = false;
   ScoreCall call{score.kind == node::Score::Kind::embed, {}, std::exchange(texts_, {}), score.options};
   if (!call.embeds && !call.texts.empty()) {
     call.query = std::move(call.texts.front());

@@ -20,15 +20,15 @@ class ScoreSteps {
   Progress take(const node::ScoredText& text);
   Progress take(const node::Score& score);
 
-  bool collects() const { return !texts_.empty(); }  // a text that comes now is no part of the document
-  void add(const Value& value);                      // Requires: collects()
+  bool collects() const { return each_ || !texts_.empty(); }  // a text that comes now is no part of the document
+  void add(const Value& value);                               // Requires: collects()
 
  private:
   void finish(const node::Score& score, const ScoreCall& call, ScoreOutput output);
 
   StreamExecutor& state_;
   std::vector<std::string> texts_;
-  bool each_ = false;  // of the last one: what comes is a list of texts
+  bool each_ = false;  // what comes is a value that has as many texts as it has entries: none is open for it
 };
 
 }  // namespace espalier::lang

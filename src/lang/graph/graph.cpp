@@ -28,8 +28,9 @@ class Checker {
       ESP_CHECK(std::visit([&](const auto& content) { return check(content); }, one.content));
       ESP_CHECK(reads_.take(at_));
     }
-    for (const auto& [stream, texts] : scored_)
-      if (texts > 0) return bad_request(fmt::format("stream {} ends inside a text that is scored", stream), "nodes");
+    for (const auto& [stream, scored] : scored_)
+      if (scored.texts > 0)
+        return bad_request(fmt::format("stream {} ends inside a text that is scored", stream), "nodes");
     return reads_.finish();
   }
 
@@ -104,18 +105,25 @@ class Checker {
   // Between a scored text and its score stands what is text by itself.
   Result<> check_scored(const Graph::Node& one) {
     const auto open = scored_.find(one.stream);
-    if (open == scored_.end() || open->second == 0) return success();
+    if (open == scored_.end() || open->second.texts == 0) return success();
     const std::string_view kind = kind_of(one.content);
+    Scored& scored = open->second;
+    const bool is_value = kind == "argument" || kind == "variable", ends = kind == "scored_text" || kind == "score";
+    if ((scored.each == Each::opened && !is_value) || (scored.each == Each::there && !ends))
+      return wrong("texts that are scored each by itself are one argument or one variable");
+    if (scored.each == Each::opened) scored.each = Each::there;
     if (kind == "text" || kind == "argument" || kind == "variable" || kind == "scored_text" || kind == "score")
       return success();
     return wrong(fmt::format("a text that is scored holds no {}", kind));
   }
-  Result<> check(const node::ScoredText&) {
-    ++scored_[graph_.nodes[at_].stream];
+  Result<> check(const node::ScoredText& text) {
+    Scored& scored = scored_[graph_.nodes[at_].stream];
+    ++scored.texts;
+    scored.each = text.each ? Each::opened : Each::none;
     return success();
   }
   Result<> check(const node::Score& score) {
-    const int texts = std::exchange(scored_[graph_.nodes[at_].stream], 0);
+    const int texts = std::exchange(scored_[graph_.nodes[at_].stream], {}).texts;
     const int least = score.kind == node::Score::Kind::embed ? 1 : 2;
     if (score.texts < least || score.texts != texts)
       return wrong(fmt::format("it is of {} texts, {} stand before it; {} is the least", score.texts, texts, least));
@@ -135,13 +143,18 @@ class Checker {
     int of = 0;
     std::set<int> taken;
   };
+  enum class Each { none, opened, there };  // whether the last text is a list, and whether that has come
+  struct Scored {
+    int texts = 0;
+    Each each = Each::none;
+  };
 
   const Graph& graph_;
   lang::Reads reads_;
   std::vector<State> states_;
   std::map<int, Group> groups_;
   std::map<int, std::size_t> depth_;
-  std::map<int, int> scored_;  // by stream: texts whose score is still to come
+  std::map<int, Scored> scored_;  // by stream: texts whose score is still to come
   std::size_t at_ = 0, joined_ = 0;
 };
 

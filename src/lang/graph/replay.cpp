@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
+#include "lang/argument_text.h"
 #include "lang/execute/sample_group.h"
 #include "lang/state_core.h"
 
@@ -13,7 +15,7 @@ struct Replay::Stream {
   std::shared_ptr<StateCore> core;
   int chained = 0;          // nodes that are still to come of a chain
   std::vector<Node> chain;  // those that came
-  bool each = false;        // what comes next is a list of texts that are scored
+  int texts = 0;            // that are scored, and whose score is still to come
 };
 
 class Replay::Appender {
@@ -24,6 +26,10 @@ class Replay::Appender {
     at_ = one.stream;
     std::visit([this](const auto& content) { carry_out(content); }, one.content);
     ++number_;
+  }
+  // Of what comes in another way than through this.
+  void finish() {
+    for (const int one : std::set<int>(each_)) open_text(one, true);
   }
 
  private:
@@ -55,24 +61,36 @@ class Replay::Appender {
   }
   void carry_out(node::Score score) {
     score.number = number_;
+    score.texts = std::exchange(stream(at_).texts, 0);
     append(std::move(score));
   }
+  void open_text(int of, bool each) {
+    each_.erase(of);
+    ++stream(of).texts;
+    stream(of).core->append(Expr(Node(node::ScoredText{each})));
+  }
+  // How many texts a list is shows when it comes.
   void carry_out(const node::ScoredText& text) {
-    stream(at_).each = text.each;
-    append(text);
+    if (text.each)
+      each_.insert(at_);
+    else
+      open_text(at_, false);
   }
   void carry_out(const node::Argument& argument) {
     const Arguments::Argument given = arguments_[argument.name];
-    if (!std::exchange(stream(at_).each, false) || !given.json().is_array()) return core().append(given);
-    Expr entries;  // the first one's text is open already
-    for (const Json& one : given.json()) {
-      if (!entries.nodes().empty()) entries += Expr(Node(node::ScoredText{}));
-      entries += one.is_string() ? one.get<std::string>() : one.dump();
+    const bool each = each_.contains(at_);
+    if (!each || given.is_open() || !given.json().is_array()) {
+      if (each) open_text(at_, true);
+      return core().append(given);
     }
-    core().append(std::move(entries));
+    each_.erase(at_);
+    for (std::string& one : entry_texts(given.json())) {
+      open_text(at_, false);
+      core().append(Expr(std::move(one)));
+    }
   }
   void carry_out(const Graph::Variable& variable) {
-    stream(at_).each = false;
+    if (each_.contains(at_)) open_text(at_, true);
     append(node::Variable{variable.name, stream(variable.stream).core});
   }
   void carry_out(const Graph::ReasoningEnd& end) { core().append(ReasoningSplit{end.model_type, end.names}); }
@@ -100,6 +118,7 @@ class Replay::Appender {
   Replay& replay_;
   const Arguments& arguments_;
   int at_ = 0, number_ = 0;
+  std::set<int> each_;  // streams whose next argument or variable is a list of texts that are scored
 };
 
 Replay::Replay(std::shared_ptr<StateCore> own) {
@@ -111,6 +130,7 @@ Replay::~Replay() = default;
 void Replay::append(const std::vector<Graph::Node>& nodes, const Arguments& arguments) {
   Appender appender(*this, arguments);
   for (const Graph::Node& one : nodes) appender.take(one);
+  appender.finish();
 }
 
 const std::shared_ptr<StateCore>& Replay::core(int stream) const {

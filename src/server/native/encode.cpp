@@ -58,7 +58,7 @@ struct EncodeReply {
     }
     shape(body, info, width, text.pooled);
     json.key("embedding");
-    write_vectors(json, text.pooled, false,
+    write_vectors(json, text.pooled, NumberType::floats,
                   std::cmp_greater(text.pooled.values.size(), std::max(1, text.pooled.width)));
     json.key("meta_info").open('{').field("id", text.id).field("prompt_tokens", text.tokens);
     json.field("completion_tokens", 0).field("cached_tokens", text.usage.cached_tokens);

@@ -29,13 +29,13 @@ Result<std::string> name_of_input(const Call& call) {
 
 // Pictures alone are objects as the other routes have them.
 Result<std::vector<TextInput>> read_inputs(const Call& call, const std::string& name) {
-  const Json& list = call.body[name];
-  Json asked = list;
-  if (name == "images")
+  Json asked = call.body[name];
+  if (name == "images") {
     for (Json& image : asked) image = Json{{"image", std::move(image)}};
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (name == "texts" && !list[i].is_string())  // a list of ids would be taken for a text
-      asked[i] = nullptr;
+  } else if (name == "texts") {
+    for (Json& text : asked)
+      if (!text.is_string()) text = nullptr;  // a list of ids would be taken for a text
+  }
   ESP_TRY(TextList texts, read_texts(asked, name));
   return std::move(texts.texts);
 }
@@ -99,11 +99,8 @@ std::string EmbedReply::write(std::vector<PooledText>& done) const {
 }  // namespace
 
 Result<> cohere_embed(Call& call, net::HttpRequest& http, net::Responder& responder) {
-  ESP_TRY(const PooledInfo* info, need_embeddings(call));
+  ESP_TRY(const PooledInfo* info, need_one_vector(call));
   ESP_TRY(PooledBody body, read_pooled_body(call, {"texts", "images", "inputs", "embedding_types", "max_tokens"}));
-  if (info->pooling == "none" || body.each)
-    return bad_request("this model gives a vector of every token; /pooling with task token_embed gives them", "model",
-                       "unsupported_parameter");
   ESP_TRY(const auto most, find_integer(call.body, "max_tokens", {1, 1 << 30}));
   if (most && !body.longest) body.longest = static_cast<int>(*most);
   if (!body.longest && find_field(call.body, "truncate") == nullptr) body.longest = -1;  // Cohere's default: END

@@ -49,11 +49,11 @@ Result<> read_task(const Call& call, PooledBody& body) {
                      "task");
 }
 
-// What Jina's clients send beside OpenAI's fields. The type of the numbers is given back.
+// What Jina's clients send beside OpenAI's fields.
 //   task             what the text is for: the model's prompt of that name, or for queries and passages
 //   embedding_type   "float", "base64", "binary", "ubinary", or one of these in a list
 //   late_chunking    texts as pieces of one document
-Result<NumberType> read_jina(const Call& call, PooledBody& body) {
+Result<> read_jina(const Call& call, PooledBody& body) {
   ESP_TRY(const auto task, find_string(call.body, "task"));
   if (task && body.input_type.empty()) body.input_type = *task;
   ESP_TRY(const auto late, find_boolean(call.body, "late_chunking"));
@@ -62,25 +62,23 @@ Result<NumberType> read_jina(const Call& call, PooledBody& body) {
         "late_chunking is not made here; without it each text of input is embedded by itself, and /pooling with task "
         "token_embed gives every token's vector of a whole document",
         "late_chunking", "unsupported_parameter");
-  const NumberType asked = body.base64 ? NumberType::base64 : NumberType::floats;
   const Json* type = find_field(call.body, "embedding_type");
-  if (type == nullptr) return asked;
+  if (type == nullptr) return success();
   if (type->is_array() && type->size() == 1) type = &type->front();
   const auto named = type->is_string() ? number_type_named(type->get<std::string>()) : std::nullopt;
   if (!named)
     return bad_request("embedding_type may be one of float, base64, int8, uint8, binary and ubinary", "embedding_type");
-  return *named;
+  body.numbers = *named;
+  return success();
 }
 
 // Writes a text's vector, or vectors, as the body asks.
 std::function<void(JsonWriter&, PooledText&)> vectors_into(const char* key, const PooledBody& body,
-                                                           const PooledInfo& info, int width,
-                                                           NumberType type = NumberType::floats) {
+                                                           const PooledInfo& info, int width) {
   return [=](JsonWriter& json, PooledText& text) {
     shape(body, info, width, text.pooled);
     json.key(key);
-    if (type != NumberType::floats && type != NumberType::base64) return write_as(json, text.pooled.values, type);
-    write_vectors(json, text.pooled, body.base64, body.each || info.pooling == "none");
+    write_vectors(json, text.pooled, body.numbers, body.each || info.pooling == "none");
   };
 }
 
@@ -95,12 +93,11 @@ PooledWork list_work(std::vector<PooledText> texts, PooledListReply reply) {
 Result<> embeddings(Call& call, net::HttpRequest& http, net::Responder& responder) {
   ESP_TRY(const PooledInfo* info, need_embeddings(call));
   ESP_TRY(PooledBody body, read_body_of_texts(call));
-  ESP_TRY(const NumberType type, read_jina(call, body));
-  body.base64 = type == NumberType::base64;
+  ESP_CHECK(read_jina(call, body));
   ESP_TRY(const int width, body.width(*info));
   ESP_TRY(auto texts, texts_of(call, body, PairsIn::none));
   PooledListReply reply{.model = call.model_name(), .id = {}, .element = "embedding", .empty_field = "embedding"};
-  reply.fill = vectors_into("embedding", body, *info, width, type);
+  reply.fill = vectors_into("embedding", body, *info, width);
   begin_pooled(call, http, responder, list_work(std::move(texts), std::move(reply)));
   return success();
 }

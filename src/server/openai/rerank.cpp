@@ -1,13 +1,11 @@
 // POST /v1/rerank and its other names: documents, best first.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "server/openai/body_fields.h"  // request_id
 #include "server/openai/pooled_reply.h"
 #include "server/openai/pooled_routes.h"
 #include "server/pooling/scoring.h"
+#include "server/pooling/vectors.h"
 
 namespace espalier::server {
 namespace {
@@ -51,9 +49,7 @@ void RerankReply::entry(JsonWriter& json, std::size_t i, double score) const {
 }
 
 std::string RerankReply::write(const std::vector<PooledText>& texts, const std::vector<double>& scores) const {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  std::vector<std::size_t> order = best_first(scores);
   if (most < order.size()) order.resize(most);
   std::string out;
   JsonWriter json(out);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "server/pooling/vectors.h"
 #include "server/prompt/prompt.h"
 
 namespace espalier::server {
@@ -16,7 +15,7 @@ using F = PooledBody;
 Result<> read_encoding(F& out, const Json& value, std::string_view place) {
   if (value != "float" && value != "base64")
     return bad_request(fmt::format("{} may be \"float\" or \"base64\"", place), std::string(place));
-  out.base64 = value == "base64";
+  out.numbers = value == "base64" ? NumberType::base64 : NumberType::floats;
   return success();
 }
 
@@ -43,10 +42,11 @@ Result<> read_truncate(F& out, const Json& value, std::string_view place) {
 }
 
 Result<> read_end_of_cut(F& out, const Json& value, std::string_view place) {
-  ESP_TRY(const std::string side, as_string(value, place));
-  if (in_capitals(side) != "LEFT" && in_capitals(side) != "RIGHT")
+  ESP_TRY(std::string side, as_string(value, place));
+  side = in_capitals(std::move(side));
+  if (side != "LEFT" && side != "RIGHT")
     return bad_request(fmt::format("{} may be \"left\" or \"right\"", place), std::string(place));
-  out.cut_first = in_capitals(side) == "LEFT";
+  out.cut_first = side == "LEFT";
   return success();
 }
 
@@ -146,6 +146,13 @@ Result<const PooledInfo*> need_scores(const Call& call) {
   return bad_request(
       "the model " + call.model->name() + " gives embeddings and has no classes; /v1/embeddings gives them", "model",
       "unsupported_parameter");
+}
+
+Result<const PooledInfo*> need_one_vector(const Call& call) {
+  ESP_TRY(const PooledInfo* info, need_embeddings(call));
+  if (info->pooling != "none") return info;
+  return bad_request("this model gives a vector of every token; /pooling with task token_embed gives them", "model",
+                     "unsupported_parameter");
 }
 
 std::string label_of(const PooledInfo& info, std::size_t label) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/fields/field_table.h"
+#include "server/pooling/vectors.h"
 #include "server/routes/handler.h"
 
 namespace espalier::server {
@@ -19,7 +20,7 @@ struct PooledBody {
   bool background = false;
   std::optional<int> deadline_ms;
 
-  bool base64 = false;  // encoding_format
+  NumberType numbers = NumberType::floats;  // encoding_format, embedding_type
   std::optional<int> dimensions;
   std::optional<bool> normalised;  // as asked; else the model's own
   bool add_special = true;
@@ -47,6 +48,8 @@ Result<const PooledInfo*> need_pooled(const Call& call);
 // Fails, too, where the model gives the other of the two.
 Result<const PooledInfo*> need_embeddings(const Call& call);
 Result<const PooledInfo*> need_scores(const Call& call);
+// An embedding model's with one vector for a text, whatever its length.
+Result<const PooledInfo*> need_one_vector(const Call& call);
 
 // What the model calls a score of its own, by its number.
 std::string label_of(const PooledInfo& info, std::size_t label);

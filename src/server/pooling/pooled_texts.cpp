@@ -1,10 +1,10 @@
 #include "server/pooling/pooled_texts.h"
-#include "base/system/crash_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/system/crash_report.h"
 #include "server/admission/deadline.h"
 #include "server/metrics/request_log.h"
 
@@ -119,8 +119,11 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
 
   // As many more as there is room for. Fails: nothing of the whole can be taken.
   Result<> submit() {
-    if (account_ && !std::exchange(charged_, true))
-      ESP_CHECK(account_->take_prompt(prompt_tokens(work_.texts), steady_seconds()));
+    if (account_ && !charged_tokens_) {
+      const int tokens = prompt_tokens(work_.texts);
+      ESP_CHECK(account_->take_prompt(tokens, steady_seconds()));
+      charged_tokens_ = tokens;
+    }
     for (; next_ < work_.texts.size() && running_.size() < kAtOnce; ++next_) {
       PooledText& text = work_.texts[next_];
       if (text.error) continue;
@@ -197,10 +200,11 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
     service_.drain_rate.finished(steady_seconds());
     service_.metrics.answered(request_.route, finish_reason, code, model_->name());
     service_.metrics.whole.add();
+    // The prompts that the engine did not take.
+    if (charged_tokens_) account_->give_back_prompt(*charged_tokens_ - summary_.prompt_tokens, steady_seconds());
     if (service_.tracer) service_.tracer->record(request_, model_->name(), code, finish_reason, summary_, started_);
     if (!service_.options.log_requests) return;
-    const double elapsed =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - request_.received_at).count();
+    const double elapsed = seconds_since(request_.received_at);
     log_request(line_of(request_, code, elapsed, account_.get()), summary_, finish_reason);
   }
 
@@ -214,7 +218,8 @@ class PooledDelivery final : public Completion, public std::enable_shared_from_t
   const std::shared_ptr<KeyAccount> account_ = service_.keys->account(request_);
   std::vector<Running> running_;
   std::size_t next_ = 0;  // to be submitted
-  bool begun_ = false, charged_ = false;
+  bool begun_ = false;
+  std::optional<int> charged_tokens_;  // all texts'; none: not yet, or the key has no limits
   std::atomic<bool> gone_{false};
   std::mutex mutex_;
   std::optional<Error> cancelled_;

@@ -61,13 +61,13 @@ auto prompt_within(std::optional<std::size_t> most, const Tokenizer& tokenizer, 
                    bool cut_first, const std::string& place, Prompt prompt) -> decltype(prompt(document)) {
   if (!most) return prompt(document);
   ESP_TRY(std::vector<TokenId> kept, tokenizer.encode(document, {.add_special = false, .parse_special = false}));
-  ESP_TRY(const auto around, prompt(std::string()));
-  if (around.ids.size() > *most) return no_room(*most, place);
-  std::size_t room = *most - around.ids.size();
-  if (kept.size() <= room) {
+  if (kept.size() <= *most) {
     auto whole = prompt(document);
     if (!whole.ok() || whole->ids.size() <= *most) return whole;
   }
+  ESP_TRY(const auto around, prompt(std::string()));
+  if (around.ids.size() > *most) return no_room(*most, place);
+  std::size_t room = *most - around.ids.size();
   for (;;) {  // tokens at the borders may part otherwise than they do alone
     if (kept.size() > room)
       kept.erase(cut_first ? kept.begin() : kept.begin() + static_cast<std::ptrdiff_t>(room),
@@ -134,8 +134,10 @@ Result<ChatTokens> judge_prompt(const Call& call, const PooledBody& body, const 
     return tokens;
   };
   const bool sees = call.model->media != nullptr && judge.own == nullptr;
-  return sees ? prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, shown)
-              : prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, written);
+  auto made = sees ? prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, shown)
+                   : prompt_within(most, *judge.tokenizer, document.text, body.cut_first, place, written);
+  if (!made.ok()) return at_place(std::move(made).error(), place);
+  return made;
 }
 
 // --- cross-encoders ---
@@ -261,7 +263,6 @@ Result<Scoring> of_answers(const Call& call, const PooledBody& body, const Score
       added.request = std::move(request).value();
     } else {
       added.error = std::move(request).error();
-      if (added.error->field.starts_with("messages")) added.error->field = place;  // the caller sent none
       name_place(added, asked.documents.size());
     }
   }

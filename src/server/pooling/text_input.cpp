@@ -197,12 +197,6 @@ Result<RequestFields> shown_fields(const Call& call, const PooledBody& body, con
   return chat_fields(call, body, {{{"messages", Json::array({turn})}, {"add_generation_prompt", true}}}, std::move(id));
 }
 
-// Of a text that was written as a conversation here: what the caller named is at fault.
-Error at_place(Error error, const std::string& place) {
-  if (error.field.starts_with("messages")) error.field = place;
-  return error;
-}
-
 Result<RequestFields> text_fields(const Call& call, const PooledBody& body, const TextInput& input, std::string id) {
   if (const auto* chat = std::get_if<TextChat>(&input.text)) return chat_fields(call, body, *chat, std::move(id));
   if (const auto* shown = std::get_if<ShownText>(&input.text)) {
@@ -300,6 +294,11 @@ Marks marks_around(const Tokenizer& tokenizer) {
   if (!plain.ok() || !whole.ok()) return {};
   const auto text = std::ranges::search(*whole, *plain);
   return {static_cast<std::size_t>(text.begin() - whole->begin()), static_cast<std::size_t>(whole->end() - text.end())};
+}
+
+Error at_place(Error error, const std::string& place) {
+  if (error.field.starts_with("messages")) error.field = place;
+  return error;
 }
 
 Error no_room(std::size_t most, std::string_view what) {

@@ -73,6 +73,9 @@ struct Marks {
 };
 Marks marks_around(const Tokenizer& tokenizer);
 
+// Of a text that was written as a conversation here: what the caller named is at fault.
+Error at_place(Error error, const std::string& place);
+
 // Of a text that is cut: not even nothing of it fits.
 Error no_room(std::size_t most, std::string_view what);
 

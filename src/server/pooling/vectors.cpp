@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "base/base64.h"
 
@@ -55,6 +57,13 @@ double best_products(std::span<const float> query, std::span<const float> docume
 
 double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
+}
+
+std::vector<std::size_t> best_first(std::span<const double> scores) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return scores[i]; });
+  return order;
 }
 
 std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how) {
@@ -121,16 +130,12 @@ void write_numbers(JsonWriter& json, std::span<const float> values) {
   json.close(']');
 }
 
-void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list) {
-  if (as_base64) {
-    json.value(std::string_view(base64_floats(pooled.values)));
-    return;
-  }
-  if (!as_list) return write_numbers(json, pooled.values);
+void write_vectors(JsonWriter& json, const PooledEvent& pooled, NumberType type, bool as_list) {
+  if (!as_list || type == NumberType::base64) return write_as(json, pooled.values, type);
   const auto width = static_cast<std::size_t>(std::max(1, pooled.width));
   json.open('[');
   for (std::size_t at = 0; at + width <= pooled.values.size(); at += width)
-    write_numbers(json, std::span(pooled.values).subspan(at, width));
+    write_as(json, std::span(pooled.values).subspan(at, width), type);
   json.close(']');
 }
 

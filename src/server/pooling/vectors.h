@@ -23,6 +23,8 @@ double cosine(std::span<const float> a, std::span<const float> b);
 double best_products(std::span<const float> query, std::span<const float> document, std::size_t width);
 std::vector<double> scaled(std::span<const float> scores, PooledInfo::Scale how);
 double sigmoid(double x);
+// Their indices, the highest score's first; of equal ones the first stays first.
+std::vector<std::size_t> best_first(std::span<const double> scores);
 // Little-endian float32, as base64.
 std::string base64_floats(std::span<const float> values);
 
@@ -38,7 +40,7 @@ std::vector<int> as_bytes(std::span<const float> vector, NumberType type);  // R
 void write_numbers(JsonWriter& json, std::span<const float> values);
 // One vector, as that type.
 void write_as(JsonWriter& json, std::span<const float> vector, NumberType type);
-// The same, or base64; of several vectors a list of them.
-void write_vectors(JsonWriter& json, const PooledEvent& pooled, bool as_base64, bool as_list);
+// The same; `as_list`: a list of the vectors. base64 is of all of them in one.
+void write_vectors(JsonWriter& json, const PooledEvent& pooled, NumberType type, bool as_list);
 
 }  // namespace espalier::server

@@ -1,20 +1,13 @@
 #include "server/programs/own_routes.h"
 
-#include <fmt/format.h>
-
 #include <mutex>
-#include <random>
 
+#include "base/made_up_id.h"
 #include "net/http/request_target.h"
 #include "server/delivery/dialect.h"
 #include "server/programs/program_result.h"  // json_text
 
 namespace espalier::server {
-
-std::string made_up_id() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
 
 net::HttpRequest own_request(net::Method method, std::string_view path, std::string body, std::string id) {
   net::HttpRequest request;
@@ -44,8 +37,9 @@ void RouteDoor::pass(net::HttpRequest request, net::Responder responder) const {
 }
 
 net::InProcessCall OwnRoutes::post(const std::string& path, Json body, std::function<void()> wake) {
+  const bool names_model = body.contains("model");  // the adapter is none of that one
   for (const auto& [name, value] : treatment_.items())
-    if (!body.contains(name)) body[name] = value;
+    if (!body.contains(name) && !(names_model && name == "lora_path")) body[name] = value;
   net::InProcessCall call(std::move(wake));
   net::HttpRequest request = own_request(net::Method::post, prefix_ + path, json_text(body), made_up_id());
   if (tenant_) request.own_work = net::OwnWork{*tenant_, false};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 
@@ -14,8 +15,6 @@
 #include "net/server/router.h"
 
 namespace espalier::server {
-
-std::string made_up_id();
 
 // Where requests go that this process makes by itself, until it is closed.
 class RouteDoor {
@@ -32,7 +31,8 @@ class RouteDoor {
 // Calls on behalf of one asker.
 class OwnRoutes final : public lang::LocalRoutes {
  public:
-  // `prefix`: of the routes (--api-prefix). `treatment`: fields of each body that the call leaves open.
+  // `prefix`: of the routes (--api-prefix). `treatment`: fields of each body that the call leaves open; lora_path only
+  // where it leaves the model open, too.
   // `tenant`: whose work it is; none: nobody's in particular.
   OwnRoutes(std::shared_ptr<const RouteDoor> door, std::string prefix, Json treatment,
             std::optional<std::string> tenant = {})

@@ -258,7 +258,7 @@ std::span<const FieldRow<ProgramBody>> program_rows() {
 }
 
 std::vector<std::string> unknown_program_fields(const Json& body) {
-  return KnownNames().with(std::span<const FieldRow<P>>(kRows)).unknown_in(body);
+  return KnownNames().with(program_rows()).unknown_in(body);
 }
 
 Result<ProgramCost> check_program(const ProgramBody& body, const ChatFormat& format, const ModelLimits& limits,

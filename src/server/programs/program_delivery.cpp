@@ -97,7 +97,7 @@ void ProgramDelivery::run_all() {
 void ProgramDelivery::note(int run, const lang::NodeEvent& event) {
   {
     const std::lock_guard lock(mutex_);
-    if (!first_) first_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    if (!first_) first_ = seconds_since(started_);
     if (event.piece != nullptr) {
       add_piece(run, event.node, event.piece->text);
     } else {
@@ -345,7 +345,7 @@ void ProgramDelivery::record(int status, std::string_view finish_reason) {
   }
   if (service_.tracer) service_.tracer->record(request_, model_->name(), status, finish_reason, told, started_);
   if (!service_.options.log_requests) return;
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  const double elapsed = seconds_since(started_);
   log_request(line_of(request_, status, elapsed, account.get()), told, finish_reason);
 }
 

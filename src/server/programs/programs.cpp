@@ -22,12 +22,13 @@ Result<CompiledProgram> compiled(const ProgramBody& body, std::shared_ptr<Backen
   return compile(body.graph, options);
 }
 
-// Scores are asked for as the program's own calls are, of its model unless they name another.
+// Scores are asked for as the program's own calls are, of its model and adapter unless they name another.
 std::shared_ptr<lang::LocalRoutes> routes_for(const Call& call, const ProgramBody& body) {
-  Json treatment = {{"model", call.model->name()}, {"cache_salt", body.cache_salt},
+  Json treatment = {{"model", call.model_name()},  {"cache_salt", body.cache_salt},
                     {"extra_key", body.extra_key}, {"priority", priority_of(call.http, body.priority)},
                     {"user", body.user},           {"background", body.background}};
   if (body.deadline_ms) treatment["deadline_ms"] = *body.deadline_ms;
+  if (const Json* adapter = find_field(call.body, "lora_path")) treatment["lora_path"] = *adapter;
   return std::make_shared<OwnRoutes>(std::make_shared<const RouteDoor>(*call.service.router),
                                      call.service.options.api_prefix, std::move(treatment), KeyRing::tenant(call.http));
 }

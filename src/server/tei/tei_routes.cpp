@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "server/pooling/text_input.h"
 #include "server/pooling/vectors.h"
@@ -35,7 +34,7 @@ Result<> embed(Call& call, net::HttpRequest& http, net::Responder& responder, bo
     json.open('[');
     for (PooledText& text : texts) {
       shape(body, info, width, text.pooled);
-      write_vectors(json, text.pooled, false, body.each || info.pooling == "none");
+      write_vectors(json, text.pooled, NumberType::floats, body.each || info.pooling == "none");
     }
     json.close(']');
     return out;
@@ -79,11 +78,8 @@ Result<TextList> read_sequences(const Json& inputs) {
 }
 
 void write_prediction(JsonWriter& json, const PooledInfo& info, const std::vector<double>& scores) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return scores[i]; });
   json.open('[');
-  for (const std::size_t i : order)
+  for (const std::size_t i : best_first(scores))
     json.open('{').field("score", scores[i]).field("label", label_of(info, i)).close('}');
   json.close(']');
 }
@@ -126,7 +122,7 @@ Result<> tei_predict(Call& call, net::HttpRequest& http, net::Responder& respond
 }
 
 Result<> tei_similarity(Call& call, net::HttpRequest& http, net::Responder& responder) {
-  ESP_CHECK(need_embeddings(call));
+  ESP_CHECK(need_one_vector(call));
   ESP_TRY(const Json* inputs, need_inputs(call));
   const Json* source = inputs->is_object() ? find_field(*inputs, "source_sentence") : nullptr;
   const Json* sentences = inputs->is_object() ? find_field(*inputs, "sentences") : nullptr;

@@ -1,6 +1,7 @@
 #include "lang/backends/local/local_score.h"
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "lang/backends/remote/calls/endpoint.h"

@@ -15,18 +15,9 @@ namespace {
 
 constexpr std::string_view kServer = "native";
 
-std::string text_or_empty(const Json& object, std::string_view name) {
-  const Json* text = find_field(object, name);
-  return text != nullptr && text->is_string() ? text->get<std::string>() : std::string();
-}
-
 Error read_error(const Json& told) {
   return {kind_named(text_or_empty(told, "kind")).value_or(Error::Kind::network), text_or_empty(told, "message"),
           text_or_empty(told, "field"), text_or_empty(told, "code")};
-}
-
-bool is_numbers(const Json& told) {
-  return told.is_number() || (told.is_array() && !told.empty() && std::all_of(told.begin(), told.end(), is_numbers));
 }
 
 Value read_value(const Json& told) {

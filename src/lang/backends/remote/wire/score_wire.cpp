@@ -8,17 +8,11 @@
 namespace espalier::lang {
 namespace {
 
-bool is_vector(const Json& value) {
-  if (!value.is_array() || value.empty()) return false;
-  const Json& first = value.front();
-  return first.is_number() || is_vector(first);  // of models that give one for each token
-}
-
-// An entry's number or vector, by the names that servers give it.
+// An entry's number or vector, by the names that servers give it; or vectors, of models that give one for each token.
 const Json* value_in(const Json& entry, bool embeds) {
   if (embeds) {
     const Json* vector = find_field(entry, "embedding");
-    return vector != nullptr && is_vector(*vector) ? vector : nullptr;
+    return vector != nullptr && vector->is_array() && is_numbers(*vector) ? vector : nullptr;
   }
   const Json* score = find_field(entry, "relevance_score");
   if (score == nullptr) score = find_field(entry, "score");
@@ -26,12 +20,8 @@ const Json* value_in(const Json& entry, bool embeds) {
 }
 
 Error refused_text(const std::string& server, const Json& error) {
-  const auto text = [&](const char* name) {
-    const Json* value = find_field(error, name);
-    return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-  };
-  return {Error::Kind::bad_request, fmt::format("{} refused a text: {}", server, text("message")), text("param"),
-          text("code")};
+  return {Error::Kind::bad_request, fmt::format("{} refused a text: {}", server, text_or_empty(error, "message")),
+          text_or_empty(error, "param"), text_or_empty(error, "code")};
 }
 
 }  // namespace
