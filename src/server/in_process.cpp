@@ -1,5 +1,6 @@
 #include "server/in_process.h"
 
+#include "base/made_up_id.h"
 #include "server/attach_model.h"
 #include "server/delivery/dialect.h"
 #include "server/media/program_pictures.h"

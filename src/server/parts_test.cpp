@@ -192,6 +192,46 @@ TEST(KeyAccount, GeneratedTokensAreOwedAndALongPromptNeedsAFullBucket) {
   EXPECT_FALSE(headers.has("Retry-After"));
 }
 
+TEST(KeyAccount, WhatTheEngineDidNotTakeIsGivenBack) {
+  KeyAccount account({"", 0, 600, std::nullopt});
+  EXPECT_TRUE(account.take_prompt(500, 0).ok());
+  account.give_back_prompt(500, 0);
+  EXPECT_TRUE(account.take_prompt(600, 0).ok());
+  account.give_back_prompt(600, 30);  // half of it came back by itself: no more than a minute's worth is there
+  EXPECT_TRUE(account.take_prompt(600, 30).ok());
+  EXPECT_FALSE(account.take_prompt(1, 30).ok());
+}
+
+TEST(KeyAccount, ARefusedPromptIsToldWhenItMayCome) {
+  const auto retry_after = [](const KeyAccount& account, double now) {
+    net::Headers headers;
+    account.tell(429, headers, now);
+    return std::string(headers.get("Retry-After"));
+  };
+  KeyAccount account({"", 0, 600, std::nullopt});
+  EXPECT_TRUE(account.take_prompt(500, 0).ok());
+  EXPECT_FALSE(account.take_prompt(300, 0).ok());
+  EXPECT_EQ(retry_after(account, 0), "20");
+  EXPECT_EQ(retry_after(account, 5), "15");
+  EXPECT_TRUE(account.take_prompt(100, 5).ok());
+  EXPECT_EQ(retry_after(account, 5), "") << "a later refusal is not the key's";
+}
+
+TEST(KeyRing, AProgramPaysForItsCallsAndALineOfABatchForItself) {
+  const KeyFile file("k rpm=1\n");
+  const auto ring = KeyRing::load({}, file.path, "");
+  ASSERT_TRUE(ring.ok());
+  net::HttpRequest http;
+  http.headers = bearer("k");
+  const auto account = (*ring)->account(http);
+  ASSERT_NE(account, nullptr);
+  net::HttpRequest own;
+  own.own_work = net::OwnWork{KeyRing::tenant(http)};
+  EXPECT_EQ((*ring)->account(own), account);
+  own.own_work->later = false;
+  EXPECT_EQ((*ring)->account(own), nullptr);
+}
+
 TEST(KeyRing, NobodyReadsWhatOthersAskedButTheAdminOrWhoeverIsAlone) {
   const auto may_read = [](std::vector<std::string> keys, const char* admin, const net::Headers& headers) {
     const auto ring = KeyRing::load(std::move(keys), "", admin);

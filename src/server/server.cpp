@@ -127,6 +127,10 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector
   options.max_connections_per_address = per_address(options);
   ESP_TRY(auto keys, KeyRing::load(options.api_keys, options.api_key_file, options.admin_api_key));
   ESP_TRY(auto service, Service::make(std::move(options), std::move(keys)));
+  ESP_TRY(auto traces, TraceConfig::from_environment());
+  if (traces) {
+    ESP_TRY(service->tracer, Tracer::make(*std::move(traces)));
+  }
   ESP_CHECK(add_models(*service, std::move(models)));
   service->fetches.allow(std::move(fetch));
   auto http = std::make_unique<Http>(service->options.api_prefix);

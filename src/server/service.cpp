@@ -47,7 +47,6 @@ Service::Service(ServerOptions service_options, std::unique_ptr<KeyRing> key_rin
 
 Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::unique_ptr<KeyRing> keys) {
   ESP_TRY(auto events, parse_cache_event_config(options.cache_events));
-  ESP_TRY(auto traces, TraceConfig::from_environment());
   try {
     auto service = std::make_unique<Service>(std::move(options), std::move(keys));
     if (events) {
@@ -55,9 +54,6 @@ Result<std::unique_ptr<Service>> Service::make(ServerOptions options, std::uniqu
     }
     if (service->options.watchdog > 0) {
       ESP_TRY(service->step_watchdog, StepWatchdog::make(service->models));
-    }
-    if (traces) {
-      ESP_TRY(service->tracer, Tracer::make(*std::move(traces)));
     }
     return service;
   } catch (const std::system_error& refused) {

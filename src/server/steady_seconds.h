@@ -1,5 +1,5 @@
 // steady_seconds.h: the clock that limits, drains and watches of the server count by.
-// Units: seconds since some moment before the start; never goes back. Threads: any. Fails: never.
+// Units: seconds; steady_seconds() since some moment before the start, it never goes back. Threads: any. Fails: never.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,10 @@ namespace espalier::server {
 
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
 }
 
 }  // namespace espalier::server

@@ -81,7 +81,7 @@ class Server:
     def wait_ready(self, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = re.search(r"espalier: ready on http://127\.0\.0\.1:(\d+)", self.text())
+            found = re.search(r"espalier: ready on https?://127\.0\.0\.1:(\d+)", self.text())
             if found:
                 self.port = int(found.group(1))
                 return self

@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
 import unittest
 
 from harness import BINARY, Server, eventually, in_parallel
@@ -19,19 +18,6 @@ SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens
 
 
 class SecureServer(Server):
-    def wait_ready(self, seconds=60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := re.search(r"espalier: ready on https://127\.0\.0\.1:(\d+)", self.text()):
-                self.port = int(found.group(1))
-                return self
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.02)
-        text = self.text()
-        self.kill()
-        raise AssertionError(f"the server did not become ready:\n{text}")
-
     def connect(self, timeout=60):
         context = ssl.create_default_context(cafile=self.trusted)
         return http.client.HTTPSConnection("localhost", self.port, timeout=timeout, context=context)

@@ -86,7 +86,7 @@ void ServiceNotifier::alive() const {
 void ServiceNotifier::send(std::string_view message, Waits waits) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (socket_path_.empty() || socket_path_.size() >= sizeof address.sun_path) return;
+  if (!listened_to() || socket_path_.size() >= sizeof address.sun_path) return;
   std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
   const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM, 0));

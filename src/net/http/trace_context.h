@@ -24,7 +24,8 @@ struct TraceContext {
 // The caller's place, span_id left empty; none for a header that is not one.
 std::optional<TraceContext> parse_traceparent(std::string_view header);
 
-// The context of a request whose headers are these; `random`: 64 bits for a span's id and two times that for a trace's.
+// The context of a request whose headers are these. The numbers are random: `span` becomes the server's span's id, and
+// the other two the trace's where it begins here.
 TraceContext continue_trace(std::string_view traceparent, std::string_view tracestate, std::uint64_t span,
                             std::uint64_t trace_high, std::uint64_t trace_low);
 

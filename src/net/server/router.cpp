@@ -124,7 +124,7 @@ HttpResponse Router::method_refusal(const Route& route, const HttpRequest& head)
 std::vector<RouteName> Router::routes() const {
   std::vector<RouteName> names;
   for (const Route& route : routes_) {
-    names.push_back({route.pattern, {}});
+    names.push_back({route.pattern, split(route.pattern), {}});
     for (const auto& [method, handler] : route.handlers) names.back().methods.push_back(method);
   }
   return names;

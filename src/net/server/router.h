@@ -27,7 +27,8 @@ using RequestHandler = std::function<void(HttpRequest, Responder)>;
 
 // A pattern and the methods that it is served for.
 struct RouteName {
-  std::string pattern;  // without the prefix
+  std::string pattern;             // without the prefix
+  std::vector<std::string> words;  // of the pattern
   std::vector<Method> methods;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/file_times.h"
 
 namespace espalier::net {
 namespace {
@@ -201,11 +202,7 @@ Result<> TlsContext::reload() {
 TlsContext::Stamp TlsContext::stamp_of(const std::string& path) {
   struct stat status{};
   if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
-#ifdef __APPLE__
-  const timespec& written = status.st_mtimespec;
-#else
-  const timespec& written = status.st_mtim;
-#endif
+  const timespec written = content_changed(status);
   return {static_cast<std::int64_t>(status.st_ino), written.tv_sec, written.tv_nsec, status.st_size};
 }
 
@@ -225,7 +222,7 @@ void TlsContext::look_for_changes() {
     current_ = std::move(read).value();
     seen_ = now;
     log::info("certificates were read again: their files have changed");
-  } else {
+  } else if (std::exchange(warned_, now) != now) {
     log::warning("the certificate stays as it was: {}", read.error().message);
   }
 }

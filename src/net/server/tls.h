@@ -82,7 +82,7 @@ class TlsContext {
   const TlsFiles files_;
   std::mutex mutex_;
   std::shared_ptr<ssl_ctx_st> current_;
-  Stamps seen_;
+  Stamps seen_, warned_;  // of what was read, and of what was said to be broken
   std::chrono::steady_clock::time_point looked_at_{};
 };
 

@@ -131,6 +131,12 @@ void RateBucket::take(double amount, double now) {
   at_ = now;
 }
 
+void RateBucket::give_back(double amount, double now) {
+  if (!limited()) return;
+  used_ = std::max(0.0, static_cast<double>(limit_) - left(now) - amount);
+  at_ = now;
+}
+
 double RateBucket::seconds_until(double amount, double now) const {
   return limited() ? std::max(0.0, amount - left(now)) * kMinute / static_cast<double>(limit_) : 0;
 }
@@ -141,6 +147,7 @@ void KeyAccount::set_terms(KeyTerms terms, double now) {
   const std::scoped_lock lock(mutex_);
   requests_.set_limit(terms.requests_a_minute, now);
   tokens_.set_limit(terms.tokens_a_minute, now);
+  refused_until_ = 0;
   terms_ = std::move(terms);
 }
 
@@ -173,9 +180,19 @@ Result<> KeyAccount::take_prompt(std::int64_t tokens, double now) {
   const std::scoped_lock lock(mutex_);
   if (!tokens_.limited()) return success();
   const auto wanted = static_cast<double>(std::min(tokens, tokens_.limit()));
-  if (tokens_.left(now) < wanted) return over_limit("tokens", tokens_.limit(), tokens_.seconds_until(wanted, now));
+  if (tokens_.left(now) < wanted) {
+    const double wait = tokens_.seconds_until(wanted, now);
+    refused_until_ = now + wait;
+    return over_limit("tokens", tokens_.limit(), wait);
+  }
+  refused_until_ = 0;
   tokens_.take(static_cast<double>(tokens), now);
   return success();
+}
+
+void KeyAccount::give_back_prompt(std::int64_t tokens, double now) {
+  const std::scoped_lock lock(mutex_);
+  tokens_.give_back(static_cast<double>(tokens), now);
 }
 
 void KeyAccount::take_output(std::int64_t tokens, double now) {
@@ -188,7 +205,7 @@ void KeyAccount::tell(int status, net::Headers& headers, double now) const {
   tell_bucket(requests_, "requests", headers, now);
   tell_bucket(tokens_, "tokens", headers, now);
   if (status != 429) return;
-  const double wait = std::max(requests_.seconds_until(1, now), tokens_.seconds_until(1, now));
+  const double wait = std::max({requests_.seconds_until(1, now), tokens_.seconds_until(1, now), refused_until_ - now});
   if (wait > 0) headers.set("Retry-After", std::to_string(static_cast<std::int64_t>(std::ceil(wait))));
 }
 

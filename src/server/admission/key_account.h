@@ -3,8 +3,9 @@
 //
 // Each limit is a bucket that holds a minute's worth and fills evenly, as OpenAI's do: a key that was silent may use a
 // whole minute's at once. A request is paid when its head is read, its prompt when it is submitted (a prompt larger
-// than a whole bucket needs a full one), and generated tokens when they were made: the bucket may then lie below
-// nothing, and further requests wait until it is filled again, so that the mean keeps to the limit.
+// than a whole bucket needs a full one; what the engine then does not take is given back), and generated tokens when they
+// were made: the bucket may then lie below nothing, and further requests wait until it is filled again, so that the mean
+// keeps to the limit.
 // Units:   requests and tokens a minute, 0 = no limit; `now` in steady_seconds(), times of day in seconds since 1970.
 // Threads: any.
 // Fails:   parse: bad_request naming the word of the line; taking: busy, code "rate_limit_exceeded".
@@ -39,6 +40,7 @@ class RateBucket {
   std::int64_t limit() const { return limit_; }
   double left(double now) const;  // may be below 0
   void take(double amount, double now);
+  void give_back(double amount, double now);
   double seconds_until(double amount, double now) const;  // there is so much
 
  private:
@@ -58,6 +60,7 @@ class KeyAccount {
 
   Result<> take_request(double now);
   Result<> take_prompt(std::int64_t tokens, double now);
+  void give_back_prompt(std::int64_t tokens, double now);  // what take_prompt() took and the engine did not
   void take_output(std::int64_t tokens, double now);
 
   // x-ratelimit-{limit,remaining,reset}-{requests,tokens}, and Retry-After of a 429 that is this key's.
@@ -67,6 +70,7 @@ class KeyAccount {
   mutable std::mutex mutex_;
   KeyTerms terms_;
   RateBucket requests_, tokens_;
+  double refused_until_ = 0;  // when the prompt that was refused last may come; 0: one came since
 };
 
 }  // namespace espalier::server

@@ -5,8 +5,10 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "server/steady_seconds.h"
@@ -83,18 +85,21 @@ Result<> KeyRing::reload() {
   ESP_TRY(auto known, read_keys());
   const std::scoped_lock lock(mutex_);
   keep_accounts(known);
+  has_accounts_ = std::ranges::any_of(known, [](const Known& each) { return each.account != nullptr; });
   known_ = std::move(known);
   return success();
 }
 
 // Whoever has used up a minute's tokens does not get them again by a SIGHUP.
 void KeyRing::keep_accounts(std::vector<Known>& known) const {
+  std::map<KeyDigest, std::shared_ptr<KeyAccount>> kept;
+  for (const Known& before : known_)
+    if (before.account) kept.emplace(before.digest, before.account);
   for (Known& now : known) {
-    for (const Known& before : known_) {
-      if (!now.account || !before.account || !equal(now.digest, before.digest)) continue;
-      before.account->set_terms(now.account->terms(), steady_seconds());
-      now.account = before.account;
-    }
+    const auto before = now.account ? kept.find(now.digest) : kept.end();
+    if (before == kept.end()) continue;
+    before->second->set_terms(now.account->terms(), steady_seconds());
+    now.account = before->second;
   }
 }
 
@@ -167,6 +172,8 @@ Caller KeyRing::caller(const net::Headers& headers, bool basic) const {
 }
 
 std::shared_ptr<KeyAccount> KeyRing::account(const net::HttpRequest& http) const {
+  if (!has_accounts_) return nullptr;
+  if (http.own_work && !http.own_work->later) return nullptr;  // whoever asked for it is charged for the whole
   const std::string key = http.own_work ? std::string() : presented(http.headers, true);
   const KeyDigest shown = sha256(key);
   const std::scoped_lock lock(mutex_);

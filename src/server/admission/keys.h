@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,8 +50,8 @@ class KeyRing {
   static std::string tenant(const net::HttpRequest& http);  // also of what the server does by itself
   // Whose a stored thing is: the presented key's name; "" for everybody where no key is asked for.
   std::string owner(const net::HttpRequest& http) const;
-  // What the presented key has left, also of what the server does by itself for its owner; null for a key without
-  // limits and name, for the admin key, and without one.
+  // What the presented key has left, also of what the server does later for its owner; null for a key without limits
+  // and name, for the admin key, without one, and for a call of a program, whose own request pays for the whole.
   std::shared_ptr<KeyAccount> account(const net::HttpRequest& http) const;
 
  private:
@@ -72,6 +73,7 @@ class KeyRing {
   std::string file_;
   KeyDigest admin_{};
   bool has_admin_ = false;
+  std::atomic<bool> has_accounts_{false};  // among known_
   mutable std::mutex mutex_;
   std::vector<Known> known_;
 };

@@ -19,10 +19,6 @@ Error with_default(Error error, FinishReason reason) {
   return error;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
-}
-
 }  // namespace
 
 const char* to_string(FinishReason reason) {
@@ -85,8 +81,12 @@ Result<> Delivery::submit() {
     rules.emplace_back(request, model_->tokenizer());
   }
   if (account_) ESP_CHECK(account_->take_prompt(summary_.prompt_tokens, steady_seconds()));
-  ESP_TRY(std::vector<Stream> streams, model_->engine->submit(std::move(generation_.requests)));
-  for (std::size_t i = 0; i < streams.size(); ++i) streams_.emplace_back(std::move(streams[i]), rules[i]);
+  auto streams = model_->engine->submit(std::move(generation_.requests));
+  if (!streams.ok()) {
+    if (account_) account_->give_back_prompt(summary_.prompt_tokens, steady_seconds());
+    return streams.error();
+  }
+  for (std::size_t i = 0; i < streams->size(); ++i) streams_.emplace_back(std::move((*streams)[i]), rules[i]);
   return success();
 }
 

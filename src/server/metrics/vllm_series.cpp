@@ -1,9 +1,10 @@
 #include "server/metrics/vllm_series.h"
 
+#include "espalier/cache_event.h"
+#include "server/metrics/pool_usage.h"
+
 namespace espalier::server {
 namespace {
-
-constexpr int kBlock = 16;  // tokens that cache events tell of together
 
 struct VllmCounter {
   std::string_view name, help;
@@ -43,10 +44,6 @@ constexpr VllmHistogram kVllmHistograms[] = {
      &EngineMetrics::request_generated_tokens},
 };
 
-double usage(const EngineStatus& s) {
-  return s.pool_tokens > 0 ? double(s.pool_tokens - s.free_tokens - s.cached_tokens) / s.pool_tokens : 0;
-}
-
 struct VllmGauge {
   std::string_view name, help;
   double (*value)(const EngineStatus&);
@@ -57,8 +54,8 @@ constexpr VllmGauge kVllmGauges[] = {
     {"num_requests_waiting", "Requests waiting", [](const EngineStatus& s) -> double { return s.waiting; }},
     {"num_requests_swapped", "Requests whose memory is elsewhere: none ever is",
      [](const EngineStatus&) -> double { return 0; }},
-    {"kv_cache_usage_perc", "Share of the token pool in use by running requests, 0 to 1", usage},
-    {"gpu_cache_usage_perc", "As vllm:kv_cache_usage_perc", usage},
+    {"kv_cache_usage_perc", "Share of the token pool in use by running requests, 0 to 1", pool_usage},
+    {"gpu_cache_usage_perc", "As vllm:kv_cache_usage_perc", pool_usage},
 };
 
 struct VllmEnd {
@@ -107,8 +104,8 @@ void write_vllm_series(MetricsText& text, const std::vector<VllmSource>& sources
   text.gauge(prefix + "cache_config_info", "The token pool in blocks");
   for (const VllmSource& source : sources) {
     Labels labels = labels_of(source);
-    labels.emplace_back("block_size", std::to_string(kBlock));
-    labels.emplace_back("num_gpu_blocks", std::to_string(source.status.pool_tokens / kBlock));
+    labels.emplace_back("block_size", std::to_string(kCacheBlockTokens));
+    labels.emplace_back("num_gpu_blocks", std::to_string(source.status.pool_tokens / kCacheBlockTokens));
     text.sample(1, labels);
   }
 }

@@ -59,16 +59,6 @@ std::string tag_of(std::string_view pattern) {
       std::ranges::find_if(kTags, [&](const Tag& tag) { return pattern.starts_with(tag.prefix); })->name);
 }
 
-std::vector<std::string> words_of(std::string_view pattern) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < pattern.size();) {
-    const std::size_t end = std::min(pattern.find('/', at), pattern.size());
-    if (end > at) words.emplace_back(pattern.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
-}
-
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -81,9 +71,9 @@ std::string operation_id(std::string_view method, std::string_view pattern) {
   return id;
 }
 
-Json parameters_of(std::string_view method, std::string_view pattern, const std::vector<std::string>& words) {
-  Json parameters = query_of_route(method, pattern);
-  for (const std::string& word : words) {
+Json parameters_of(std::string_view method, const net::RouteName& route) {
+  Json parameters = query_of_route(method, route.pattern);
+  for (const std::string& word : route.words) {
     if (word.front() != '{') continue;
     parameters.push_back({{"name", word.substr(1, word.size() - 2)},
                           {"in", "path"},
@@ -114,14 +104,12 @@ std::string access_in_words(Access access) {
 }
 
 Json operation(std::string_view method, const net::RouteName& route, Json& schemas) {
-  const auto words = words_of(route.pattern);
-  const RoutePolicy policy = policy_of(words);
+  const RoutePolicy policy = policy_of(route.words);
   Json out = {{"operationId", operation_id(method, route.pattern)},
               {"tags", Json::array({tag_of(route.pattern)})},
               {"description", access_in_words(policy.access)},
               {"security", security_of(policy.access)}};
-  if (Json parameters = parameters_of(method, route.pattern, words); !parameters.empty())
-    out["parameters"] = std::move(parameters);
+  if (Json parameters = parameters_of(method, route); !parameters.empty()) out["parameters"] = std::move(parameters);
   Json content = {{"application/json", Json::object()}};
   const bool has_body = method == "POST" || method == "PUT";
   if (auto body = has_body ? body_of_route(route.pattern) : std::nullopt) {

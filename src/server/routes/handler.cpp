@@ -308,8 +308,7 @@ void respond(Service& service, const net::HttpRequest& request, net::Responder& 
   response.close = error.code == "draining";
   if (error.status == 429 || error.status == 503) service.metrics.refused(error.code);
   if (service.options.log_requests) {
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - request.received_at).count();
+    const double seconds = seconds_since(request.received_at);
     log_refusal({request.id, request.route, error.status, seconds}, error.code, error.param);
   }
   respond(service, request, responder, std::move(response));

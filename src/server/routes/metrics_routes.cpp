@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "engine/engine_metrics.h"
+#include "espalier/cache_event.h"
 #include "server/metrics/metrics_text.h"
+#include "server/metrics/pool_usage.h"
 #include "server/metrics/process_series.h"
 #include "server/metrics/vllm_series.h"
 #include "server/routes/handler.h"
@@ -73,10 +75,6 @@ double ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-double used_tokens(const EngineStatus& s) {
-  return s.pool_tokens - s.free_tokens - s.cached_tokens;
-}
-
 constexpr GaugeRow kGauges[] = {
     {"requests_running", "num_running_reqs", "Requests in the batch",
      [](const ServedModel&, const EngineStatus& s) -> double { return s.running; }},
@@ -85,7 +83,7 @@ constexpr GaugeRow kGauges[] = {
     {"waiting_tokens", "", "Prompt tokens waiting",
      [](const ServedModel&, const EngineStatus& s) { return static_cast<double>(s.waiting_tokens); }},
     {"kv_cache_usage_ratio", "token_usage", "Share of the token pool in use by running requests",
-     [](const ServedModel&, const EngineStatus& s) { return ratio(used_tokens(s), s.pool_tokens); }},
+     [](const ServedModel&, const EngineStatus& s) { return pool_usage(s); }},
     {"kv_cache_tokens_capacity", "max_total_num_tokens", "Slots of the token pool",
      [](const ServedModel&, const EngineStatus& s) -> double { return s.pool_tokens; }},
     {"kv_used_tokens", "num_used_tokens", "Slots in use by running requests",
@@ -274,12 +272,11 @@ void write_sglangs(MetricsText& text, const AllSeen& all) {
                 with(seen.sglangs, "cache_source", "device"));
     text.sample(from_disk, with(seen.sglangs, "cache_source", "storage"));
   }
-  // Endpoint pickers read the pool's size from it: pages are what KV events tell of, blocks of 16 tokens.
-  constexpr int kPage = 16;
+  // Endpoint pickers read the pool's size from it: pages are what KV events tell of.
   text.gauge("sglang:cache_config_info", "The token pool in pages");
   for (const Seen& seen : all)
-    text.sample(1, with(with(seen.sglangs, "page_size", std::to_string(kPage)), "num_pages",
-                        std::to_string(seen.status.pool_tokens / kPage)));
+    text.sample(1, with(with(seen.sglangs, "page_size", std::to_string(kCacheBlockTokens)), "num_pages",
+                        std::to_string(seen.status.pool_tokens / kCacheBlockTokens)));
 }
 
 void write_engines(MetricsText& text, const AllSeen& all, std::string_view compat) {

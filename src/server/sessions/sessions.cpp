@@ -3,21 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
 
 #include "base/json/json.h"  // in_quotes
+#include "base/made_up_id.h"
 
 namespace espalier::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string random_name() {
-  std::random_device device;
-  std::string name;
-  for (int i = 0; i < 4; ++i) name += fmt::format("{:08x}", device());
-  return name;
-}
 
 // As tokens[:offset] in Python. False: a picture lies on both sides.
 bool cut(SessionPrompt& prompt, int offset) {
@@ -54,7 +47,7 @@ Result<std::string> Sessions::open(std::string id, std::string owner, std::int64
   const std::scoped_lock lock(mutex_);
   const auto now = Clock::now();
   close_idle(now);
-  if (id.empty()) id = random_name();
+  if (id.empty()) id = made_up_id();
   if (sessions_.contains(id))
     return bad_request(fmt::format("the session {} is open; close it, or take another id", in_quotes(id)),
                        "session_id");

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "net/client/url.h"
+#include "net/http/request_target.h"
 
 namespace espalier::server {
 namespace {
@@ -16,18 +17,6 @@ std::string_view without_spaces(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    const bool escape = text[i] == '%' && i + 2 < text.size() &&
-                        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3;
-    out += escape ? static_cast<char>(byte) : text[i];
-    i += escape ? 2 : 0;
-  }
-  return out;
 }
 
 // "a=1,b=2%2C3", as W3C Baggage writes it.
@@ -42,7 +31,8 @@ Result<std::vector<std::pair<std::string, std::string>>> read_pairs(std::string_
     const std::string_view name = without_spaces(pair.substr(0, equals));
     if (equals == std::string_view::npos || name.empty())
       return bad_request(fmt::format("{} must be a list NAME=VALUE,NAME=VALUE", variable), variable);
-    pairs.emplace_back(std::string(name), percent_decoded(without_spaces(pair.substr(equals + 1))));
+    const std::string value(without_spaces(pair.substr(equals + 1)));
+    pairs.emplace_back(std::string(name), net::percent_decode(value).value_or(value));
   }
   return pairs;
 }

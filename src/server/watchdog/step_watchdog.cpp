@@ -50,8 +50,7 @@ void StepWatchdog::look(double now) {
     const double expected = model->engine->metrics().expected_step.value(), limit = longest_step(expected);
     Watched& watched = watched_[model->name()];
     if (!watched.watch.stalled(status, now, limit)) continue;
-    if ((watched.told && watched.told_step == status.steps) || now - told_at_ < kQuietSeconds) continue;
-    watched.told = true;
+    if (watched.told_step == status.steps || now - told_at_ < kQuietSeconds) continue;
     watched.told_step = status.steps;
     told_at_ = now;
     log::error(

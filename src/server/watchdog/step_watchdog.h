@@ -7,9 +7,10 @@
 // Threads: one of its own; stop(): any. Fails: make: no_thread().
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -36,8 +37,7 @@ class StepWatchdog {
   // Of one model: when its steps last moved on, and which one was told.
   struct Watched {
     StallWatch watch;
-    std::uint64_t told_step = 0;
-    bool told = false;
+    std::optional<std::uint64_t> told_step;
   };
   std::map<std::string, Watched> watched_;
   double told_at_ = -1e9;
