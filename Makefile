@@ -3,6 +3,7 @@
 #   make run          install what is missing, build, fetch the model, serve in the foreground (PORT=, MODEL=, ARGS=)
 #   make test         install what is missing, build, run all tests        make test-all   the long ones too
 #   make build        install what is missing, build build/espalier        make setup      only install
+#   make package      wheels, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000
@@ -12,7 +13,7 @@ JOBS  ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 export JOBS FUZZ_SECONDS
 
-.PHONY: run build page test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
+.PHONY: run build page package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
 
 run: build
 	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
@@ -22,6 +23,10 @@ build: setup
 
 page:
 	@tools/page.sh
+
+package: setup
+	@tools/setup.sh package
+	@tools/package.sh $(PARTS)
 
 test: setup
 	@tools/test.sh release

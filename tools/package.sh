@@ -6,7 +6,7 @@
 #   tarball   dist/espalier-VERSION-linux-CPU.tar.gz, and -debug.tar.xz: what addr2line needs
 #   deb       dist/espalier_VERSION_ARCH.deb
 #   wheels    dist/espalier-VERSION-cp311-...whl for the Python here, and -cp312-abi3-...whl for all newer ones
-#   chart     dist/espalier-VERSION-chart.tgz
+#   chart     dist/espalier-VERSION-chart.tgz, judged by helm where there is one or Go can build it
 #   sbom      dist/espalier-VERSION.cdx.json (CycloneDX), and THIRD-PARTY.txt
 #   sums      dist/SHA256SUMS
 #   image     the Dockerfile carried out by buildah with images made of Debian's packages; only a check, nothing is kept
@@ -88,13 +88,14 @@ wheels() {
   "$venv/bin/python" tools/package/wheels.py --tree "$tree" --program "$package_root/program/espalier" --to "$dist"
 }
 
-# A chart is a tar of its folder; `helm package` makes the same.
+# A chart is a tar of its folder, as `helm package` makes it.
 chart() {
   local made=$package_root/chart/espalier
   rm -rf "$package_root/chart" && mkdir -p "$package_root/chart"
   cp -r deploy/helm/espalier "$package_root/chart/"
   sed -i "s/^version: .*/version: $version/; s/^appVersion: .*/appVersion: \"$version\"/" "$made/Chart.yaml"
   archive -C "$package_root/chart" -c espalier | gzip -9n >"$dist/espalier-$version-chart.tgz"
+  tools/package/chart.sh "$dist/espalier-$version-chart.tgz" "$package_root/program/espalier"
 }
 
 sbom() {

@@ -3,15 +3,16 @@
 
 # clean_root SUITE PACKAGE...: a fresh copy of the root with these packages more; prints its folder.
 clean_root() {
-  local suite=$1 base=$package_root/roots/$1.base root=$package_root/roots/$1 more
+  local suite=$1 root=$package_root/roots/$1 base more
   shift
   more=$(IFS=,; echo "$*")
-  if [ "$(cat "$base/.made-with" 2>/dev/null)" != "$more" ]; then
+  base=$package_root/roots/base-$suite${more:+-with-$more}
+  if [ ! -f "$base/.done" ]; then
     say "a clean root of $suite${more:+ with $*}" >&2
     rm -rf "$base"
     debootstrap --variant=minbase ${more:+--include="$more"} "$suite" "$base" "$(mirror_of "$suite")" >"$package_root/$suite.log" 2>&1 ||
       { tail -5 "$package_root/$suite.log" >&2; return 1; }
-    printf '%s' "$more" >"$base/.made-with"
+    touch "$base/.done"
   fi
   unmounted "$root"
   rm -rf "$root"

@@ -6,6 +6,7 @@
 #
 # Ubuntu 24.04 stands for itself where the machine's mirrors have it; Debian 13's glibc is newer.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."
 say() { printf 'package: %s\n' "$*"; }
 . tools/package/suite.sh
