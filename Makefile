@@ -3,7 +3,7 @@
 #   make run          install what is missing, build, fetch the model, serve in the foreground (PORT=, MODEL=, ARGS=)
 #   make test         install what is missing, build, run all tests        make test-all   the long ones too
 #   make build        install what is missing, build build/espalier        make setup      only install
-#   make package      wheels, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
+#   make package      wheel, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000
