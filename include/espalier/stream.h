@@ -33,8 +33,9 @@ struct TokenEvent {
   TokenId id = 0;
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
-  bool ends = false;      // an end or stop token: it ends the choice, and its text is not shown
-  int cached_tokens = 0;  // of the prompt, that came from the cache
+  bool ends = false;                             // an end or stop token: it ends the choice, and its text is not shown
+  int cached_tokens = 0;                         // of the prompt, that came from the cache
+  std::chrono::steady_clock::time_point made{};  // when its step had sampled, by the engine's clock
 };
 
 struct PromptLogprobsEvent {  // one a choice, before its first token; only when asked for

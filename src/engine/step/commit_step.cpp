@@ -7,7 +7,7 @@
 namespace espalier {
 
 void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
-  output_.set_alone(plan.rows.size() == 1);
+  output_.begin_step(plan.rows.size() == 1);
   std::size_t row = 0;
   std::vector<const Sequence*> done;
   for (const auto& [s, count] : plan.chunks) {

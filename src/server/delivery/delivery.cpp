@@ -175,6 +175,7 @@ bool Delivery::deliver() {
     if (const auto* end = std::get_if<TextEnd>(&next.event); end != nullptr && !note_end(*end)) {
       return refuse(with_default(end->error, end->reason));
     }
+    if (const auto* delta = std::get_if<TextDelta>(&next.event)) out_.parts.add({delta->token.made, 1});
     generation_.reply->add(next.prompt + part_, std::move(next.event), out_.text);
     note_calls();
     if (generation_.stream && out_.text.size() >= kPieceBytes && !flush()) return true;
@@ -255,6 +256,7 @@ bool Delivery::refuse(const Error& why) {
     return false;
   }
   // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
+  out_.parts = {};
   out_.text = own_words ? std::move(*own_words) : stream_error(generation_.dialect, http);
   body_done_ = failed_ = true;
   return finish_stream();

@@ -354,6 +354,8 @@ void write_requests(MetricsText& text, const Service& service, const std::string
   }
   text.counter("espalier_deadlines", "Requests ended by their deadline");
   text.sample(static_cast<double>(service.metrics.deadlines.value()), {});
+  text.histogram("espalier_token_delivery_seconds", "Of streamed tokens: from the end of their step to the socket");
+  text.samples(service.metrics.token_delivery, {});
   text.gauge("espalier_replies_open", "Requests being answered");
   text.sample(static_cast<double>(service.active()), {});
 }
