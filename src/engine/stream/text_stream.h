@@ -66,9 +66,9 @@ class TextStream {
   ~TextStream();
 
   Stream& stream();
-  std::vector<TextEvent> take();                              // what is there now, in order
+  std::vector<TextEvent> take();                             // what is there now, in order
   void take(const std::function<void(TextEvent&&)>& visit);  // the same, one by one
-  bool finished() const;          // every choice has ended
+  bool finished() const;                                     // every choice has ended
 
  private:
   struct Impl;
