@@ -87,7 +87,7 @@ auto choose_float_format(DType type, Choose choose) -> decltype(choose.template 
     case DType::nf4:
       return choose.template operator()<FourBitFloats<DType::nf4, kNf4Values>>();
     case DType::fp4:
-      return choose.template operator()<FourBitFloats<DType::fp4, kFp4Values>>();
+      return choose.template operator()<FourBitFloats<DType::fp4, kFp4Table>>();
     default:
       return nullptr;
   }
