@@ -79,10 +79,10 @@ class Hanging(unittest.TestCase):
 @without_sanitizers  # they have handlers of their own
 class Crashing(unittest.TestCase):
     def crash(self, number):
-        server = Server()
+        server = Server("--max-running-requests", "2")
         self.addCleanup(server.kill)
         server.post("/generate", {"text": "over", "sampling_params": {"max_new_tokens": 1}}, headers={"x-request-id": "long-gone"})
-        for i in range(200):  # a small model is quick: of so many some run or wait
+        for i in range(200):  # a small model is quick: two at a time, of so many some still run or wait
             self.addCleanup(server.open_stream("/generate", LONG, headers={"x-request-id": f"one-of-{i}"}).close)
         os.kill(server.process.pid, number)
         self.assertEqual(server.process.wait(30), -number)
