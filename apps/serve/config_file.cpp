@@ -48,9 +48,9 @@ class ConfigFile {
       if (!entry.first.IsScalar() || app_.get_option_no_throw(flag_of(entry.first.Scalar())) != &option) continue;
       if (!entry.second.IsScalar())
         return wrong(entry.first, fmt::format("{} takes one plain value", option.get_name()));
-      return entry.second.Scalar();
+      return std::optional<std::string>(entry.second.Scalar());
     }
-    return std::nullopt;
+    return std::optional<std::string>();
   }
 
  private:

@@ -214,7 +214,7 @@ Result<> ServeOptions::read_config(CLI::App& app) {
 Result<std::optional<std::string>> ServeOptions::log_level_now(CLI::App& app) const {
   const CLI::Option& option = *app.get_option("--log-level");
   const bool ours = option.count() == 0 || std::ranges::find(from_file, &option) != from_file.end();
-  if (config.empty() || !ours) return std::nullopt;
+  if (config.empty() || !ours) return std::optional<std::string>();
   ESP_TRY(auto level, value_in_config(app, config, option));
   if (!level) level = ServeOptions().log_level;
   ESP_CHECK(check_word(*level, "log-level", kLogLevels));
