@@ -5,7 +5,7 @@ from xml.sax.saxutils import escape
 
 INK, PAPER, GRID, WARM = "#1c2328", "#ffffff", "#dfe4e8", "#f3f5f2"
 COLOURS = ("#2f7d4f", "#b3541e", "#3b6ea5", "#8a4f9e")
-WIDTH, LEFT, RIGHT, TOP, PANEL, BETWEEN, POINTS = 960, 74, 150, 52, 104, 30, 480
+WIDTH, LEFT, RIGHT, TOP, PANEL, BETWEEN, POINTS = 960, 74, 176, 52, 104, 30, 480
 # Title with unit, columns with their names.
 PANELS = (("memory, MiB", (("rss_mib", "resident"), ("anonymous_mib", "anonymous"))),
           ("count", (("descriptors", "descriptors"), ("threads", "threads"))),
