@@ -12,7 +12,7 @@ once a minute a line is printed.
 
 Exit code 1 when at the end, behind a warm-up of the first quarter, in which caches fill:
 - the server's resident or anonymous memory grew by more than 2 % of itself, its descriptors by more than 2, its threads by more than 1,
-  its files by more than 8 MiB (what a series grew by: soaking/flatness.py);
+  its files by more than 8 MiB: surely, that is with the lower end of a 95 % interval (soaking/flatness.py);
 - any answer was wrong: a status that the request does not allow, a broken connection, an error inside a stream;
 - the server ended, or did not stop when it was told to.
 So the longer the run, the less growth an hour is let through: 2 % in six hours of the eight.

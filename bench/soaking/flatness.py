@@ -1,14 +1,17 @@
 """When is a series of samples flat? What bench/soak.py decides by.
 
-A series is flat when what it grew by in the time behind the warm-up is no more than an allowance. It grew by the slope of a line
-times that time; the slope is the median of the slopes between all pairs of points (Theil and Sen), each point being the median
-of neighbouring samples, so that neither a peak nor a few outliers make a trend, and a trend is not hidden by noise around it.
+A series is not flat when what it grew by in the time behind the warm-up is surely more than an allowance. It grew by the slope of a line
+times that time: the median of the slopes between all pairs of points (Theil 1950, Sen 1968), each point being the median of neighbouring
+samples over a minute and more, so that neither a peak nor which model is loaded just then makes a trend. "Surely": the lower end of the
+95 % interval of that slope (Sen's, by Kendall's variance). What a short run cannot tell from noise, a longer one can.
 """
 import dataclasses
 import itertools
+import math
 import statistics
 
-POINTS = 120
+POINTS = 30
+TWO_SIDED_95 = 1.96
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Criterion:
         begin = times[0] + warm_up * (times[-1] - times[0])
         kept = [(at, value) for at, value in zip(times, values) if at >= begin]
         level = statistics.median(value for _, value in kept)
-        grown = slope(medians(kept, POINTS)) * (kept[-1][0] - kept[0][0])
+        grown = tuple(slope * (kept[-1][0] - kept[0][0]) for slope in slopes(medians(kept, POINTS)))
         return Verdict(self, level, grown, max(self.allowed, self.allowed_share * level))
 
 
@@ -32,16 +35,17 @@ class Criterion:
 class Verdict:
     criterion: Criterion
     level: float    # the median behind the warm-up
-    grown: float    # behind the warm-up
+    grown: tuple    # behind the warm-up: least, likeliest, most
     allowed: float
 
     @property
     def flat(self):
-        return self.grown <= self.allowed
+        return self.grown[0] <= self.allowed
 
     def __str__(self):
         unit = self.criterion.unit
-        return (f"{self.criterion.column}: {self.level:.1f} {unit}, grown by {self.grown:+.2f} {unit} behind the warm-up, "
+        least, likeliest, most = self.grown
+        return (f"{self.criterion.column}: {self.level:.1f} {unit}, grown by {likeliest:+.2f} ({least:+.2f} to {most:+.2f}) behind the warm-up, "
                 f"{self.allowed:.2f} allowed: {'flat' if self.flat else 'NOT FLAT'}")
 
 
@@ -51,7 +55,12 @@ def medians(points, count):
     return [tuple(map(statistics.median, zip(*points[i:i + size]))) for i in range(0, len(points), size)]
 
 
-def slope(points):
-    """Of the line through the points, units a second; 0 where one cannot be told."""
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(points, 2) if b[0] > a[0]]
-    return statistics.median(slopes) if slopes else 0.0
+def slopes(points):
+    """Of the line through the points, units a second: the ends of the 95 % interval and between them the likeliest."""
+    found = sorted((b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.combinations(points, 2) if b[0] > a[0])
+    if not found:
+        return 0.0, 0.0, 0.0
+    count = len(points)
+    spread = TWO_SIDED_95 * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    least = max(0, math.floor((len(found) - spread) / 2))
+    return found[least], statistics.median(found), found[len(found) - 1 - least]

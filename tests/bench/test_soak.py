@@ -33,18 +33,25 @@ class Flatness(unittest.TestCase):
 
     def test_noise_and_peaks_are_flat(self):
         for seed in range(20):
-            verdict = self.judged(*noisy(seed, 130, 0, noise=6))
+            verdict = self.judged(*noisy(seed, 130, 0))
             self.assertTrue(verdict.flat, (seed, str(verdict)))
 
     def test_a_leak_is_found_within_noise_larger_than_it_was_an_hour(self):
         for seed in range(20):
-            verdict = self.judged(*noisy(seed, 130, 12, noise=12))
+            verdict = self.judged(*noisy(seed, 130, 18))
             self.assertFalse(verdict.flat, (seed, str(verdict)))
-            self.assertAlmostEqual(verdict.grown, 9, delta=5)
+            self.assertAlmostEqual(verdict.grown[1], 13.5, delta=6)
 
     def test_the_longer_it_runs_the_less_an_hour_is_let_through(self):
-        self.assertTrue(self.judged(*noisy(1, 130, 1.5, noise=2)).flat)
-        self.assertFalse(self.judged(*noisy(1, 130, 1.5, 8 * HOUR, noise=2)).flat)
+        self.assertTrue(self.judged(*noisy(1, 130, 1.5)).flat)
+        self.assertFalse(self.judged(*noisy(1, 130, 1.5, 8 * HOUR)).flat)
+
+    def test_the_interval_holds_the_slope_that_was_drawn(self):
+        inside = 0
+        for seed in range(40):
+            least, _, most = self.judged(*noisy(seed, 130, 8)).grown
+            inside += least <= 6 <= most
+        self.assertGreaterEqual(inside, 34)
 
     def test_what_grows_in_the_warm_up_only_is_flat(self):
         times = list(range(5, HOUR, 5))
