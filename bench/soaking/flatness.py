@@ -21,11 +21,19 @@ class Criterion:
     unit: str
     allowed: float = 0.0
     allowed_share: float = 0.0  # of the median behind the warm-up
+    at_rest: bool = False       # of the rows that were taken at rest, or of the others
 
-    def judge(self, times, values, warm_up):
-        """times in seconds, ascending; warm_up: the share of the time that does not count. A Verdict."""
+    @property
+    def name(self):
+        return self.column + (" at rest" if self.at_rest else "")
+
+    def judge(self, columns, warm_up):
+        """columns by name: "seconds" (ascending), "at_rest" and this one; warm_up: the share of the time that does not count. A Verdict."""
+        times = columns["seconds"]
         begin = times[0] + warm_up * (times[-1] - times[0])
-        kept = [(at, value) for at, value in zip(times, values) if at >= begin]
+        kept = [(at, value) for at, value, rests in zip(times, columns[self.column], columns["at_rest"]) if at >= begin and bool(rests) == self.at_rest]
+        if not kept:
+            return Verdict(self, math.nan, (-math.inf, 0.0, math.inf), 0.0)
         level = statistics.median(value for _, value in kept)
         grown = tuple(slope * (kept[-1][0] - kept[0][0]) for slope in slopes(medians(kept, POINTS)))
         return Verdict(self, level, grown, max(self.allowed, self.allowed_share * level))
@@ -45,7 +53,7 @@ class Verdict:
     def __str__(self):
         unit = self.criterion.unit
         least, likeliest, most = self.grown
-        return (f"{self.criterion.column}: {self.level:.1f} {unit}, grown by {likeliest:+.2f} ({least:+.2f} to {most:+.2f}) behind the warm-up, "
+        return (f"{self.criterion.name}: {self.level:.1f} {unit}, grown by {likeliest:+.2f} ({least:+.2f} to {most:+.2f}) behind the warm-up, "
                 f"{self.allowed:.2f} allowed: {'flat' if self.flat else 'NOT FLAT'}")
 
 

@@ -1,5 +1,6 @@
 """What is known of a server while it is soaked: its process (/proc), its /metrics, and what its clients saw; the CPU it may use."""
 import collections
+import contextlib
 import math
 import os
 import pathlib
@@ -9,7 +10,7 @@ import time
 
 MIB = 1 << 20
 # Columns of the CSV, in order.
-COLUMNS = ("seconds", "rss_mib", "anonymous_mib", "descriptors", "threads", "disk_mib", "cached_tokens", "cache_share", "models_loaded",
+COLUMNS = ("seconds", "at_rest", "rss_mib", "anonymous_mib", "descriptors", "threads", "disk_mib", "cached_tokens", "cache_share", "models_loaded",
            "model_loads", "requests", "answered", "refused", "cut", "wrong", "p50_ms", "p99_ms", "cpu_share")
 SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})? (\S+)$")
 
@@ -70,6 +71,38 @@ class Pace:
             self.sleep(min(1.0, 0.01 + behind / self.share))
 
 
+class Gate:
+    """Lets clients through, or lets nobody in until all are out."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.inside, self.shut = 0, False
+
+    def __enter__(self):
+        with self.changed:
+            self.changed.wait_for(lambda: not self.shut)
+            self.inside += 1
+
+    def __exit__(self, *_):
+        with self.changed:
+            self.inside -= 1
+            self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def closed(self, seconds=120):
+        with self.changed:
+            self.shut = True
+            empty = self.changed.wait_for(lambda: self.inside == 0, seconds)
+        try:
+            if not empty:
+                raise TimeoutError(f"{self.inside} clients still waited for an answer after {seconds} seconds")
+            yield
+        finally:
+            with self.changed:
+                self.shut = False
+                self.changed.notify_all()
+
+
 class Seen:
     """What clients saw: outcomes, counted; milliseconds since the last look. Any thread."""
 
@@ -115,12 +148,12 @@ class Watch:
         """CPU seconds of server and clients."""
         return cpu_seconds(self.server.process.pid) + time.process_time()
 
-    def sample(self):
+    def sample(self, at_rest=False):
         metrics = self.server.get("/metrics").body.decode()
         now, used = time.monotonic(), self.cpu()
         capacity = summed(metrics, "espalier_kv_cache_tokens_capacity")
         cached = capacity - summed(metrics, "espalier_kv_available_tokens")
-        row = {"seconds": now - self.began, **of_process(self.server.process.pid), "disk_mib": of_disk(self.folders),
+        row = {"seconds": now - self.began, "at_rest": int(at_rest), **of_process(self.server.process.pid), "disk_mib": of_disk(self.folders),
                "cached_tokens": cached, "cache_share": cached / capacity if capacity else 0.0,
                "models_loaded": summed(metrics, "espalier_model_loaded"), "model_loads": summed(metrics, "espalier_model_loads_total"),
                **self.seen.take(), "cpu_share": (used - self.used) / max(1e-9, now - self.last)}

@@ -14,9 +14,14 @@ class FirstVisit(ChatCase):
 
     def test_open_ask_drop_a_schema_and_see_the_tree(self):
         page = self.open(self.server)
-        self.set_knob(page, max_tokens=24)
         expect(page.get_by_label("Message", exact=True)).to_be_focused()
         expect(page.locator(".empty")).to_contain_text("Drop a JSON schema")
+        page.get_by_role("button", name="All keys").click()
+        expect(page.get_by_role("dialog")).to_contain_text("edit the last question")
+        page.keyboard.press("Escape")
+        self.set_knob(page, max_tokens=80)
+        expect(page.locator(".settings-button")).to_be_focused()
+        page.get_by_label("Message", exact=True).click()
         page.keyboard.type("Where is it warm?")
         page.keyboard.press("Enter")
         self.settled(page)
@@ -68,6 +73,13 @@ class FirstVisit(ChatCase):
         self.say(page, "x")
         expect(page.locator(".said")).to_have_text("[1] a {b}")
         expect(page.locator(".said pre")).to_have_count(0)
+
+    def test_json_that_was_cut_off_is_shown_as_it_came(self):
+        page = self.open(self.server)
+        self.set_form(page, r'\{"a": "b{60}"\}')
+        self.set_knob(page, max_tokens=12)
+        self.say(page, "x")
+        self.assertTrue(page.locator(".said pre").inner_text().startswith('{"a": "bb'))
 
     def test_numbers_and_texts_of_json_stay_as_they_were_written(self):
         page = self.open(self.server)

@@ -103,7 +103,7 @@ function Said({ chat, turn }: { chat: Chat; turn: Turn }) {
     <>
       {turn.thinking && <Thinking turn={turn} />}
       {silent && <p class="waiting"><span class="unseen">Waiting for the first word</span><i /><i /><i /></p>}
-      {chosen.value.tokens && turn.tokens ? <Tokens tokens={turn.tokens} /> : turn.text && <Answer text={turn.text} more={turn.running ?? false} />}
+      {chosen.value.tokens && turn.tokens ? <Tokens tokens={turn.tokens} /> : turn.text && <Answer text={turn.text} />}
       {turn.calls && <Calls chatId={chat.id} turn={turn} answered={answered} />}
       {turn.problem && <Trouble chat={chat} turn={turn} />}
     </>

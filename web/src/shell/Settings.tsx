@@ -88,7 +88,11 @@ export function Settings() {
   const drawer = useRef<HTMLElement>(null);
   useEffect(() => {
     if (!settingsOpen.value) return;
+    const before = document.activeElement as HTMLElement | null;
     drawer.current!.querySelector<HTMLElement>(keyWanted.value ? "#key" : "select")?.focus();
+    return () => { // the keyboard goes on where it was
+      if (before?.isConnected && document.activeElement === document.body) before.focus();
+    };
   }, [settingsOpen.value]);
   if (!settingsOpen.value) return null;
   return (

@@ -77,9 +77,9 @@ function blocks(tokens: Token[]): ComponentChildren {
   });
 }
 
-// An answer: JSON as JSON, everything else as Markdown. `more`: it is still being written.
-export function Answer({ text, more }: { text: string; more: boolean }) {
-  const json = useMemo(() => more && text.startsWith("{") ? text : indented(text), [text, more]);
+// An answer: JSON as JSON, also while it is written or where it was cut off; everything else as Markdown.
+export function Answer({ text }: { text: string }) {
+  const json = useMemo(() => indented(text) ?? (/^\{\s*"/.test(text) ? text : null), [text]);
   return json === null ? <Markdown text={text} /> : <div class="said"><Code language="json" text={json} /></div>;
 }
 
