@@ -145,7 +145,7 @@ int run(int argc, char** argv) {
       {"show", command::add_show(app)},          {"plan", command::add_plan(app)},
       {"doctor", command::add_doctor(app)},      {"completion", command::add_completion(app)},
       {"program", command::add_program(app)},    {"grammar", command::add_grammar(app)},
-      {"quantize", command::add_quantize(app)},
+      {"quantize", command::add_quantize(app)},  {"man", command::add_manual(app)},
   };
   if (words.empty()) {
     std::fputs(kWhatToType, stderr);

@@ -4,6 +4,7 @@
 #   tools/setup.sh build     what `make build`, `make run` and `make test` need
 #   tools/setup.sh lint      clang's formatter, linter, compiler and fuzzer
 #   tools/setup.sh browser   the browser of the page's tests in `make test-all`, and node
+#   tools/setup.sh package   clean roots and images of `make package`
 #   tools/setup.sh neon      cross-compiler and emulator of `make test-neon`
 #
 # Needs root or sudo only when a package is missing. Proxies, certificates, pip's and cargo's configuration are used as
@@ -27,6 +28,7 @@ build_packages=(
 )
 lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)              # and nodejs, npm where there is no npm: they build the page again and check it
+package_packages=(debootstrap dpkg-dev xz-utils buildah)  # what is linked statically comes with build_packages
 neon_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross googletest)  # and qemu-user-static, unless qemu-user is here
 rust_needed="1.85"                                  # Debian's plain `rustc` is 1.63; rustc-web and cargo-web are newer
 rust_packages=(rustc-web cargo-web)
@@ -113,7 +115,8 @@ main() {
     neon)
       command -v qemu-aarch64 >/dev/null || neon_packages+=(qemu-user-static)
       install_missing "${neon_packages[@]}" ;;
-    *) fail "unknown part '$1': build, lint, browser or neon" ;;
+    package) install_missing "${package_packages[@]}" ;;
+    *) fail "unknown part '$1': build, lint, browser, neon or package" ;;
   esac
 }
 main "$@"

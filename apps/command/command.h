@@ -25,6 +25,7 @@ Run add_plan(CLI::App& app);
 Run add_quantize(CLI::App& app);
 Run add_doctor(CLI::App& app);
 Run add_completion(CLI::App& app);
+Run add_manual(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_program(CLI::App& app);
 Run add_grammar(CLI::App& app);

@@ -12,9 +12,10 @@ namespace {
 
 // A verb as a shell completes it: what stands behind it.
 struct Completed {
-  std::string words;               // "bench latency"
-  std::vector<std::string> flags;  // with their dashes
-  std::vector<std::string> verbs;  // that follow it
+  std::string words;                 // "bench latency"
+  std::vector<std::string> flags;    // with their dashes
+  std::vector<std::string> effects;  // of the flags
+  std::vector<std::string> verbs;    // that follow it
   std::string effect;
 };
 
@@ -25,10 +26,11 @@ std::string plain(std::string text) {
 }
 
 Completed completed(const CLI::App& verb, const std::string& words) {
-  Completed one{words, {}, {}, plain(verb.get_description())};
+  Completed one{words, {}, {}, {}, plain(verb.get_description())};
   for (const CLI::Option* option : verb.get_options()) {
     if (option->get_group().empty() || option->get_lnames().empty()) continue;  // not in --help
     one.flags.push_back("--" + option->get_lnames().front());
+    one.effects.push_back(plain(option->get_description()));
   }
   for (const CLI::App* next : verb.get_subcommands({})) one.verbs.push_back(next->get_name());
   return one;
@@ -93,8 +95,9 @@ std::string fish(const std::vector<Completed>& all) {
                         space == std::string::npos ? first : one.words.substr(space + 1), one.effect);
     const std::string behind =
         fmt::format("__fish_seen_subcommand_from {}", one.words.substr(one.words.rfind(' ') + 1));
-    for (const std::string& flag : one.flags)
-      text += fmt::format("complete -c espalier -n '{}' -l '{}'\n", behind, flag.substr(2));
+    for (std::size_t i = 0; i < one.flags.size(); ++i)
+      text +=
+          fmt::format("complete -c espalier -n '{}' -l '{}' -d '{}'\n", behind, one.flags[i].substr(2), one.effects[i]);
   }
   return text + fmt::format(
                     "complete -c espalier -n '__fish_seen_subcommand_from {}' -a "

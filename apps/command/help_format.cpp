@@ -38,14 +38,21 @@ std::string shown_name(const CLI::Option& option) {
 
 }  // namespace
 
+OptionHead option_head(const CLI::Option& option, bool is_positional) {
+  OptionHead head{is_positional ? option.get_name(true, false) : shown_name(option), {}, {}};
+  if (option.get_expected_max() > 0 && !is_positional) head.value = option.get_type_name();
+  if (option.get_required()) head.notes = "(required)";
+  if (const std::string value = option.get_default_str(); !value.empty() && value != "\"\"")
+    head.notes += fmt::format("{}(default {})", head.notes.empty() ? "" : " ", value);
+  return head;
+}
+
 std::string HelpFormat::make_option(const CLI::Option* option, bool is_positional) const {
-  std::string head = "  " + (is_positional ? option->get_name(true, false) : shown_name(*option));
-  if (option->get_expected_max() > 0 && !is_positional && !option->get_type_name().empty())
-    head += " " + option->get_type_name();
-  if (option->get_required()) head += " (required)";
-  if (const std::string value = option->get_default_str(); !value.empty() && value != "\"\"")
-    head += fmt::format(" (default {})", value);
-  return head + "\n" + wrapped(option->get_description());
+  const OptionHead head = option_head(*option, is_positional);
+  std::string line = "  " + head.names;
+  for (const std::string& part : {head.value, head.notes})
+    if (!part.empty()) line += " " + part;
+  return line + "\n" + wrapped(option->get_description());
 }
 
 std::string HelpFormat::make_group(std::string group, bool is_positional,

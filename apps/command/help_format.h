@@ -19,6 +19,14 @@ class HelpFormat : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override;
 };
 
+// What stands in the first line of an option: its names, what its value is called, and what else there is to know.
+struct OptionHead {
+  std::string names;  // "-t, --threads"
+  std::string value;  // "N"; empty for a switch
+  std::string notes;  // "(required) (default 2)"
+};
+OptionHead option_head(const CLI::Option& option, bool is_positional);
+
 // ", or did you mean --port?"; empty when nothing known is near.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
 // The long names of an app's options, with their dashes.

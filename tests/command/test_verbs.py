@@ -5,7 +5,7 @@ import unittest
 
 from program import MODEL, espalier, without_sanitizers
 
-VERBS = ("serve", "run", "program", "bench", "inspect", "pull", "list", "rm", "ps", "show", "plan", "quantize", "doctor", "completion")
+VERBS = ("serve", "run", "program", "bench", "inspect", "pull", "list", "rm", "ps", "show", "plan", "quantize", "doctor", "completion", "man")
 MIB = 1 << 20
 
 

@@ -147,6 +147,7 @@ class State(ServerCase):
         pool = model["pool"]
         self.assertLessEqual(pool["free"] + pool["cached"], pool["tokens"])
         self.assertEqual(model["abilities"]["generate"], True)
+        self.assertEqual(model["sampling"], {}, "this model proposes nothing")
         self.assertGreater(state["resident_bytes"], 1 << 20)
 
 

@@ -35,7 +35,7 @@ TEST(CrashReport, AThreadWhoseStackIsUsedUpIsReportedWithTheRequestsThatRan) {
           use_up_the_stack(0);
         }).join();
       },
-      testing::KilledBySignal(SIGSEGV),
+      ::testing::KilledBySignal(SIGSEGV),
       "espalier 9.9 crashed: SIGSEGV at address 0x[0-9a-f]+ in thread esp-deep\nrequests that ran: request-7\nstack");
 }
 
