@@ -153,10 +153,10 @@ def sample(a, look, seen, gate):
 
 def judge(columns):
     """Prints what every criterion comes to; what is not flat."""
-    verdicts = [criterion.judge(columns, WARM_UP) for criterion in CRITERIA]
-    for verdict in verdicts:
-        print(verdict)
-    return [f"{verdict.criterion.name} is not flat" for verdict in verdicts if not verdict.flat]
+    verdicts = [(criterion.name, criterion.judge(columns, WARM_UP)) for criterion in CRITERIA]
+    for name, verdict in verdicts:
+        print(verdict or f"{name}: not judged, no row was taken so; {REST_SECONDS} seconds pass between two rests")
+    return [f"{name} is not flat" for name, verdict in verdicts if verdict and not verdict.flat]
 
 
 def title(columns):

@@ -28,12 +28,13 @@ class Criterion:
         return self.column + (" at rest" if self.at_rest else "")
 
     def judge(self, columns, warm_up):
-        """columns by name: "seconds" (ascending), "at_rest" and this one; warm_up: the share of the time that does not count. A Verdict."""
+        """columns by name: "seconds" (ascending), "at_rest" and this one; warm_up: the share of the time that does not count.
+        A Verdict; None without such rows."""
         times = columns["seconds"]
         begin = times[0] + warm_up * (times[-1] - times[0])
         kept = [(at, value) for at, value, rests in zip(times, columns[self.column], columns["at_rest"]) if at >= begin and bool(rests) == self.at_rest]
         if not kept:
-            return Verdict(self, math.nan, (-math.inf, 0.0, math.inf), 0.0)
+            return None
         level = statistics.median(value for _, value in kept)
         grown = tuple(slope * (kept[-1][0] - kept[0][0]) for slope in slopes(medians(kept, POINTS)))
         return Verdict(self, level, grown, max(self.allowed, self.allowed_share * level))

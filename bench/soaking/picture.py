@@ -6,9 +6,9 @@ from xml.sax.saxutils import escape
 INK, PAPER, GRID, WARM = "#1c2328", "#ffffff", "#dfe4e8", "#f3f5f2"
 COLOURS = ("#2f7d4f", "#b3541e", "#3b6ea5", "#8a4f9e")
 WIDTH, LEFT, RIGHT, TOP, PANEL, BETWEEN, POINTS = 960, 74, 176, 52, 104, 30, 480
-# Title with unit, columns with their names.
-PANELS = (("memory, MiB", (("rss_mib", "resident"), ("anonymous_mib", "anonymous"), ("rss_mib at rest", "resident at rest"))),
-          ("count", (("descriptors", "descriptors"), ("threads", "threads"), ("descriptors at rest", "descriptors at rest"))),
+# Title with unit, columns with their names; behind a series at rest stands its last value.
+PANELS = (("memory, MiB", (("rss_mib", "resident"), ("anonymous_mib", "anonymous"), ("rss_mib at rest", "resident, at rest"))),
+          ("count", (("descriptors", "descriptors"), ("threads", "threads"), ("descriptors at rest", "descriptors, at rest"))),
           ("disk, MiB", (("disk_mib", "data and cache"),)),
           ("prefix cache, tokens", (("cached_tokens", "held, all models"),)),
           ("requests, 1/s", (("request_rate", "all"), ("wrong_rate", "wrong answers"))),
@@ -17,13 +17,14 @@ PANELS = (("memory, MiB", (("rss_mib", "resident"), ("anonymous_mib", "anonymous
 
 
 def with_rates(columns):
-    """The columns, of some those at rest, and differences of counters as rates."""
+    """The columns under load, some of them at rest, and differences of counters as rates."""
     times = columns["seconds"]
     steps = [max(1e-9, b - a) for a, b in zip([0.0, *times], times)]
     rate = lambda name, per: [per * (b - a) / step for a, b, step in zip([0.0, *columns[name]], columns[name], steps)]
-    rested = {f"{name} at rest": [value if rests else math.nan for value, rests in zip(columns[name], columns["at_rest"])] for name in ("rss_mib", "descriptors")}
-    columns = {**columns, **rested}
-    return {**columns, "request_rate": rate("requests", 1), "wrong_rate": rate("wrong", 1), "load_rate": rate("model_loads", 60)}
+    only = lambda values, at_rest: [value if bool(rests) == at_rest else math.nan for value, rests in zip(values, columns["at_rest"])]
+    rested = {f"{name} at rest": only(columns[name], True) for name in ("rss_mib", "descriptors")}
+    loaded = {**columns, "request_rate": rate("requests", 1), "wrong_rate": rate("wrong", 1), "load_rate": rate("model_loads", 60)}
+    return {name: values if name in ("seconds", "at_rest") else only(values, False) for name, values in loaded.items()} | rested
 
 
 def thinned(times, values, count=POINTS):
@@ -62,7 +63,7 @@ def panel(y, title, lines, end, unit):
     for i, (name, points) in enumerate(lines):
         path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in points)
         out.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[i]}" stroke-width="1.4"/>')
-        last = f", {number(round(points[-1][1], 1))} at the end" if points and "at rest" in name or name == "threads" else ""
+        last = f": {number(round(points[-1][1]))}" if "at rest" in name else ""
         out.append(f'<text x="{LEFT + room + 10}" y="{y + 14 + 16 * i}" fill="{COLOURS[i]}">{escape(name + last)}</text>')
     return out
 
@@ -81,7 +82,7 @@ def draw(columns, title, warm_up):
            f'<rect x="{LEFT}" y="{TOP}" width="{room * warm_up:.1f}" height="{bottom - TOP - BETWEEN}" fill="{WARM}"/>',
            f'<text x="{LEFT + 6}" y="{TOP - 6}" fill="{INK}">warm-up</text>']
     for i, (name, lines) in enumerate(PANELS):
-        shown = [(label, thinned(columns["seconds"], columns[column])) for column, label in lines]
+        shown = [(label, points) for column, label in lines if (points := thinned(columns["seconds"], columns[column]))]
         out += panel(TOP + i * (PANEL + BETWEEN), name, shown, end, unit)
     for mark in ticks(end / scale, 6):
         if mark * scale <= end * 1.0001:
