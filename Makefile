@@ -5,7 +5,7 @@
 #   make build        install what is missing, build build/espalier        make setup      only install
 #   make docs         docs/, README.md and CONTRIBUTING.md -> build/site/index.html; dead links are errors
 #   make soak         everything at once for SOAK_HOURS (8), then: did memory, descriptors, threads stay flat? (SOAK_ARGS=, bench/soak.py)
-#   make package      wheels, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
+#   make package      wheel, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000

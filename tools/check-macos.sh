@@ -79,7 +79,7 @@ asked_for() {
   find "$tree" -path "*/$2.dir/*.o" -print0 | xargs -0 python3 tools/macho_names.py "$1"
 }
 
-build() { nice -n 15 cmake --build "$tree" --parallel "${JOBS:-2}" --target "$@"; }
+build() { nice -n 15 cmake --build "$tree" --parallel "${JOBS:-2}" --target "$@" -- -k 0; }  # all that is wrong, not the first
 
 install_zig
 make_prefix

@@ -5,7 +5,7 @@
 #   files     the tree that tarball and .deb hold: program, pages for man, completion, unit, licences
 #   tarball   dist/espalier-VERSION-linux-CPU.tar.gz, and -debug.tar.xz: what addr2line needs
 #   deb       dist/espalier_VERSION_ARCH.deb
-#   wheels    dist/espalier-VERSION-cp311-...whl for the Python here, and -cp312-abi3-...whl for all newer ones
+#   wheel     dist/espalier-VERSION-cp311-abi3-manylinux_2_31_CPU.whl: CPython 3.11 and newer
 #   chart     dist/espalier-VERSION-chart.tgz, judged by helm where there is one or Go can build it
 #   sbom      dist/espalier-VERSION.cdx.json (CycloneDX), and THIRD-PARTY.txt
 #   sums      dist/SHA256SUMS
@@ -83,9 +83,9 @@ tarball() {
 
 deb() { tools/package/deb.sh; }
 
-wheels() {
+wheel() {
   python_tools
-  "$venv/bin/python" tools/package/wheels.py --tree "$tree" --program "$package_root/program/espalier" --to "$dist"
+  "$venv/bin/python" tools/package/wheel.py --tree "$tree" --program "$package_root/program/espalier" --to "$dist"
 }
 
 # A chart is a tar of its folder, as `helm package` makes it.
@@ -112,12 +112,12 @@ mkdir -p "$dist"
 parts=("$@")
 if [ $# = 0 ]; then
   rm -rf "$dist" && mkdir -p "$dist"
-  parts=(program sbom files tarball deb wheels chart sums smoke image)
+  parts=(program sbom files tarball deb wheel chart sums smoke image)
 fi
 for part in "${parts[@]}"; do
   case $part in
-    program | files | tarball | deb | wheels | chart | sbom | sums | image | smoke) say "$part"; "$part" ;;
-    *) echo "package: unknown part '$part': program, files, tarball, deb, wheels, chart, sbom, sums, image or smoke" >&2; exit 2 ;;
+    program | files | tarball | deb | wheel | chart | sbom | sums | image | smoke) say "$part"; "$part" ;;
+    *) echo "package: unknown part '$part': program, files, tarball, deb, wheel, chart, sbom, sums, image or smoke" >&2; exit 2 ;;
   esac
 done
 say "in build/package/dist:"

@@ -55,10 +55,9 @@ with_deb() {
 }
 
 with_wheel() {
-  mkdir -p "$root/tmp/wheels"
-  cp "$dist"/*.whl "$root/tmp/wheels/"
+  cp "$dist"/*.whl "$root/tmp/"
   inside python3 -m venv /opt/venv
-  inside /opt/venv/bin/pip install -q --no-index --find-links /tmp/wheels espalier
+  inside sh -c '/opt/venv/bin/pip install -q --no-index /tmp/espalier-*.whl'
   check /opt/venv/bin/espalier
   cp tools/package/wheel_check.py "$root/tmp/"
   say "  $(inside /opt/venv/bin/python /tmp/wheel_check.py /model)"

@@ -1,24 +1,26 @@
 # Sourced: packages and sources of other Debian suites than this machine's, from the mirrors that its apt is configured
 # with. Nothing of this machine's apt changes. Shell functions; they need `package_root` (build/package) and `say`.
 
-# mirror_of SUITE: where this machine gets Debian from; the security archive for SUITE-security.
+# mirror_of SUITE: where this machine gets Debian from; for SUITE-security where it gets that archive from. Prints nothing
+# when its sources name none.
 mirror_of() {
-  local here name=debian
+  local here
   here=$(. /etc/os-release && echo "$VERSION_CODENAME")
   case $1 in *-security) here=$here-security ;; esac
-  apt-get indextargets --format '$(SITE) $(CODENAME)' | awk -v code="$here" '$2 == code {print $1; exit}' | grep . ||
-    { echo "package: apt's sources name no mirror of $here ($name)" >&2; return 1; }
+  apt-get indextargets --format '$(SITE) $(CODENAME)' | awk -v code="$here" '$2 == code && !found {found = 1; print $1}'
 }
 
 # suite_apt SUITE [apt-get's arguments...]: with that suite's lists alone (fetched once), and the machine's keys.
 suite_apt() {
-  local suite=$1 folder=$package_root/apt/$1 site security
+  local suite=$1 folder=$package_root/apt/$1 one site
   shift
   if [ ! -f "$folder/done" ]; then
     mkdir -p "$folder/lists/partial" "$folder/archives/partial"
-    site=$(mirror_of "$suite") && security=$(mirror_of "$suite-security") || return 1
-    printf '%s %s %s main\n' deb "$site" "$suite" deb-src "$site" "$suite" >"$folder/sources.list"
-    printf '%s %s %s main\n' deb "$security" "$suite-security" deb-src "$security" "$suite-security" >>"$folder/sources.list"
+    [ -n "$(mirror_of "$suite")" ] || { echo "package: apt's sources name no mirror of this machine's Debian" >&2; return 1; }
+    for one in "$suite" "$suite-security"; do
+      site=$(mirror_of "$one")
+      [ -z "$site" ] || printf '%s %s %s main\n' deb "$site" "$one" deb-src "$site" "$one"
+    done >"$folder/sources.list"
     say "lists of Debian $suite"
     run_suite_apt "$folder" -qq update && touch "$folder/done" || return 1
   fi
@@ -54,11 +56,12 @@ source_of() {
   local suite=$1 package=$2 version folder
   mkdir -p "$package_root/sources"
   cd "$package_root/sources"
-  for version in $(suite_apt "$suite" source --print-uris "$package" >/dev/null 2>&1; versions_of "$suite" "$package"); do
+  suite_apt "$suite" check >&2  # so that its lists are there
+  for version in $(versions_of "$suite" "$package"); do
     folder=$package_root/sources/$package-$version
     if [ ! -f "$folder/.unpacked" ]; then
       rm -rf "$folder" && suite_apt "$suite" source --download-only "$package=$version" >&2 || continue
-      dpkg-source --extract "${package}_${version#*:}.dsc" "$folder" >&2 && touch "$folder/.unpacked" || return 1
+      dpkg-source -q --no-check --extract "${package}_${version#*:}.dsc" "$folder" >&2 && touch "$folder/.unpacked" || return 1
     fi
     echo "$folder"
     return

@@ -148,7 +148,8 @@ void install_crash_report(std::string_view version) {
     struct sigaction action{};
     action.sa_sigaction = report;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    for (const int number : kFatal) ::sigaddset(&action.sa_mask, number);  // a fault while we tell ends the process
+    for (const int number : kFatal)
+      sigaddset(&action.sa_mask, number);  // a macro on macOS; a fault while we tell ends the process
     ::sigaction(kFatal[i], &action, nullptr);
   }
 }

@@ -1,4 +1,7 @@
-"""Wheels out of a portable build: the package, its module, and the program as the script `espalier`; nothing is compiled.
+"""The wheel out of a portable build: the package, its modules, and the program as the script `espalier`; nothing is compiled.
+
+One wheel for every CPython from 3.11 on: a module for 3.11, which has that name and is looked for first, and one of the stable ABI
+of 3.12. Its tag cp311-abi3 says to pip what it fits.
 
 scikit-build-core writes the metadata (from pyproject.toml), `wheel` packs, and auditwheel looks at every program and module in it,
 refuses what would not run on that glibc, and writes the platform's tag.
@@ -29,10 +32,10 @@ def metadata(folder):
         os.chdir(before)
 
 
-def fill(folder, module, stub, program):
+def fill(folder, modules, stub, program):
     shutil.copytree(SOURCE / "python/espalier", folder / "espalier", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(module, folder / "espalier")
-    shutil.copy(stub, folder / "espalier")
+    for file in (*modules, stub):
+        shutil.copy(file, folder / "espalier")
     info = metadata(folder)
     scripts = folder / info.name.replace(".dist-info", ".data") / "scripts"
     scripts.mkdir(parents=True)
@@ -42,7 +45,7 @@ def fill(folder, module, stub, program):
 
 
 def write_wheel(folder, info, tag):
-    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: espalier tools/package/wheels.py\nRoot-Is-Purelib: false\nTag: {tag}\n")
+    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: espalier tools/package/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n")
 
 
 def run(*words):
@@ -52,12 +55,12 @@ def run(*words):
     return done.stdout
 
 
-def make(tag, module, stub, program, to):
+def make(tag, modules, stub, program, to):
     with tempfile.TemporaryDirectory() as temporary:
         folder, packed = pathlib.Path(temporary, "wheel"), pathlib.Path(temporary, "packed")
         folder.mkdir()
         packed.mkdir()
-        info = fill(folder, module, stub, program)
+        info = fill(folder, modules, stub, program)
         write_wheel(folder, info, f"{tag}-linux_{CPU}")
         run(sys.executable, "-m", "wheel", "pack", folder, "--dest-dir", packed)
         made, = packed.glob("*.whl")
@@ -71,21 +74,16 @@ def main():
     options.add_argument("--to", type=pathlib.Path, required=True)
     given = options.parse_args()
     package = given.tree / "python/espalier"
-    stub = package / "_espalier.pyi"
-    own = "cp{}{}".format(*sys.version_info[:2])
-    modules = {
-        f"{own}-{own}": package / ("_espalier" + sysconfig.get_config_var("EXT_SUFFIX")),
-        "cp312-abi3": given.tree / "python-stable-abi/_espalier.abi3.so",
-    }
     if sys.version_info >= (3, 12):  # the module here is that of the stable ABI already
-        modules.pop(f"{own}-{own}")
-        modules["cp312-abi3"] = package / "_espalier.abi3.so"
+        tag, modules = "cp312-abi3", [package / "_espalier.abi3.so"]
+    else:
+        own = package / ("_espalier" + sysconfig.get_config_var("EXT_SUFFIX"))
+        tag, modules = "cp{}{}-abi3".format(*sys.version_info[:2]), [own, given.tree / "python-stable-abi/_espalier.abi3.so"]
     for old in given.to.glob("*.whl"):
         old.unlink()
-    for tag, module in modules.items():
-        make(tag, module, stub, given.program, given.to)
-    for made in sorted(given.to.glob("*.whl")):
-        print(f"package: {made.name}: {made.stat().st_size / 1e6:.1f} MB")
+    make(tag, modules, package / "_espalier.pyi", given.program, given.to)
+    made, = given.to.glob("*.whl")
+    print(f"package: {made.name}: {made.stat().st_size / 1e6:.1f} MB")
 
 
 main()
