@@ -3,6 +3,8 @@
 #   make run          install what is missing, build, fetch the model, serve in the foreground (PORT=, MODEL=, ARGS=)
 #   make test         install what is missing, build, run all tests        make test-all   the long ones too
 #   make build        install what is missing, build build/espalier        make setup      only install
+#   make docs         docs/, README.md and CONTRIBUTING.md -> build/site/index.html; dead links are errors
+#   make soak         everything at once for SOAK_HOURS (8), then: did memory, descriptors, threads stay flat? (SOAK_ARGS=, bench/soak.py)
 #   make package      wheel, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
@@ -11,9 +13,11 @@ MODEL ?= smollm2-135m
 ARGS  ?=
 JOBS  ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+SOAK_HOURS ?= 8
+SOAK_ARGS ?=
 export JOBS FUZZ_SECONDS
 
-.PHONY: run build page package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
+.PHONY: run build page docs soak package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
 
 run: build
 	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
@@ -23,6 +27,12 @@ build: setup
 
 page:
 	@tools/page.sh
+
+docs:
+	@tools/docs.sh
+
+soak: build
+	@python3 bench/soak.py --hours $(SOAK_HOURS) $(SOAK_ARGS)
 
 package: setup
 	@tools/setup.sh package

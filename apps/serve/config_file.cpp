@@ -42,6 +42,17 @@ class ConfigFile {
     return success();
   }
 
+  Result<std::optional<std::string>> value_of(const CLI::Option& option) const {
+    ESP_TRY(const YAML::Node document, read());
+    for (const auto& entry : document) {
+      if (!entry.first.IsScalar() || app_.get_option_no_throw(flag_of(entry.first.Scalar())) != &option) continue;
+      if (!entry.second.IsScalar())
+        return wrong(entry.first, fmt::format("{} takes one plain value", option.get_name()));
+      return std::optional<std::string>(entry.second.Scalar());
+    }
+    return std::optional<std::string>();
+  }
+
  private:
   Error wrong(const YAML::Node& node, std::string_view what) const {
     return bad_request(fmt::format("{}, line {}: {}", path_, node.Mark().line + 1, what), "config");
@@ -157,6 +168,11 @@ std::string line_of(const CLI::Option& option, const std::string& origin, bool s
 }
 
 }  // namespace
+
+Result<std::optional<std::string>> value_in_config(CLI::App& app, const std::string& path, const CLI::Option& option) {
+  std::vector<const CLI::Option*> none;
+  return ConfigFile(app, path, none).value_of(option);
+}
 
 Result<> apply_config(CLI::App& app, const std::string& path, std::vector<const CLI::Option*>& from_file) {
   return ConfigFile(app, path, from_file).apply();

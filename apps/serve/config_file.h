@@ -7,6 +7,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace espalier::serve {
 
 // Gives every option that was not given yet the file's value; the names of those options are appended to `from_file`.
 Result<> apply_config(CLI::App& app, const std::string& path, std::vector<const CLI::Option*>& from_file);
+
+// The value that the file has for one option now, perhaps another one than at the start; null: none.
+Result<std::optional<std::string>> value_in_config(CLI::App& app, const std::string& path, const CLI::Option& option);
 
 // The effective values as YAML, section by section, each with where it comes from. `secret` options only say that they
 // are set. `words` is the command line.

@@ -172,12 +172,13 @@ void announce(const server::Server& server, const Engine& engine, const std::str
 class Program {
  public:
   Program(const SignalWatch& signals, const ServiceNotifier& manager, server::Server& server,
-          const ServeOptions& options, ServedModels& models)
+          const ServeOptions& options, ServedModels& models, CLI::App& verb)
       : signals_(signals),
         manager_(manager),
         server_(server),
         options_(options),
         models_(models),
+        verb_(verb),
         began_(Clock::now()) {}
 
   int run() {
@@ -246,6 +247,7 @@ class Program {
     if (number == SIGUSR1) log::info("{}\n{}", server_.describe(), thread_waits());
     if (number != SIGHUP) return;
     manager_.reloading();
+    reload_log_level();
     const auto told = [](const Result<>& reloaded, std::string_view what) {
       if (reloaded.ok()) return log::info("{} were read again", what);
       log::error("{} stay as they were: {}", what, reloaded.error().message);
@@ -253,6 +255,14 @@ class Program {
     told(server_.reload_keys(), "keys");
     if (!options_.server.ssl_certfile.empty()) told(server_.reload_certificate(), "certificates");
     if (!loading_.valid()) manager_.ready("serving on " + server_.url());
+  }
+
+  void reload_log_level() const {
+    const auto level = options_.log_level_now(verb_);
+    if (!level.ok()) return log::error("the log level stays as it was: {}", level.error().message);
+    if (!*level) return;
+    log::configure(level_of(**level), log::format());
+    log::info("the log level is {} now", **level);
   }
 
   int drain() {
@@ -310,6 +320,7 @@ class Program {
   server::Server& server_;
   const ServeOptions& options_;
   ServedModels& models_;
+  CLI::App& verb_;
   const Clock::time_point began_;
   Clock::time_point next_alive_{};
   std::future<Result<std::unique_ptr<Engine>>> loading_;
@@ -328,7 +339,7 @@ void begin_log(const ServeOptions& options, const CLI::App& verb) {
         options.server.port);
 }
 
-int run_server(const ServeOptions& options) {
+int run_server(const ServeOptions& options, CLI::App& verb) {
   install_crash_report(ESPALIER_VERSION);
   return_large_blocks();
   const auto manager = ServiceNotifier::from_environment();
@@ -339,7 +350,7 @@ int run_server(const ServeOptions& options) {
   if (!models) return fail(models.error());
   auto server = server::Server::start(options.server, (*models)->to_serve(), (*models)->fetch_for_clients());
   if (!server) return fail(server.error());
-  return Program(signals, manager, **server, options, **models).run();
+  return Program(signals, manager, **server, options, **models, verb).run();
 }
 
 int show_config(CLI::App& app, const ServeOptions& options, const std::vector<std::string>& words) {
@@ -367,7 +378,7 @@ Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
     serve::begin_log(*options, *verb);
     if (options->print_config) return serve::show_config(*verb, *options, words);
-    return serve::run_server(*options);
+    return serve::run_server(*options, *verb);
   };
 }
 

@@ -167,6 +167,8 @@ bool among(std::string_view words, std::string_view word) {  // words between ba
   return false;
 }
 
+constexpr std::string_view kLogLevels = "debug|info|warning|error|warn";
+
 Result<> check_word(std::string& word, std::string_view flag, std::string_view allowed) {
   std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
   if (among(allowed, word)) return success();
@@ -209,6 +211,16 @@ Result<> ServeOptions::read_config(CLI::App& app) {
   return apply_config(app, config, from_file);
 }
 
+Result<std::optional<std::string>> ServeOptions::log_level_now(CLI::App& app) const {
+  const CLI::Option& option = *app.get_option("--log-level");
+  const bool ours = option.count() == 0 || std::ranges::find(from_file, &option) != from_file.end();
+  if (config.empty() || !ours) return std::optional<std::string>();
+  ESP_TRY(auto level, value_in_config(app, config, option));
+  if (!level) level = ServeOptions().log_level;
+  ESP_CHECK(check_word(*level, "log-level", kLogLevels));
+  return level;
+}
+
 Result<> ServeOptions::take_socket() {
   const int sockets = take_listening_sockets();
   if (sockets == 0) return success();
@@ -225,7 +237,7 @@ Result<> ServeOptions::settle() {
   if (models.empty()) models.push_back(model);
   model = models.front();
   ESP_CHECK(check_foreign());
-  ESP_CHECK(check_word(log_level, "log-level", "debug|info|warning|error|warn"));
+  ESP_CHECK(check_word(log_level, "log-level", kLogLevels));
   ESP_CHECK(check_word(log_format, "log-format", "text|json"));
   ESP_CHECK(check_word(progress, "progress", "auto|bar|plain|json|none"));
   constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct ServeOptions {
   std::string notice() const;
   // What the command line and the environment did not give comes from the file.
   Result<> read_config(CLI::App& app);
+  // The log level as the file says it now; null where the command line or the environment said it, or there is no file.
+  Result<std::optional<std::string>> log_level_now(CLI::App& app) const;
   // Listens on the socket that a service manager opened (LISTEN_FDS), if any; then host and port are that one's.
   Result<> take_socket();
   // After parsing: what depends on several flags. Fails: bad_request for what is out of range, and for a key that was

@@ -33,8 +33,9 @@ struct TokenEvent {
   TokenId id = 0;
   double logprob = 0;  // 0 when not asked for
   Alternatives alternatives;
-  bool ends = false;      // an end or stop token: it ends the choice, and its text is not shown
-  int cached_tokens = 0;  // of the prompt, that came from the cache
+  bool ends = false;                             // an end or stop token: it ends the choice, and its text is not shown
+  int cached_tokens = 0;                         // of the prompt, that came from the cache
+  std::chrono::steady_clock::time_point made{};  // when its step had sampled, by the engine's clock
 };
 
 struct PromptLogprobsEvent {  // one a choice, before its first token; only when asked for
@@ -98,6 +99,7 @@ class Stream {
   const std::string& id() const;
 
   std::vector<StreamEvent> take();             // all that is there, in order; does not wait
+  void take(std::vector<StreamEvent>& into);   // the same, in place of what it held: its memory is used again
   bool wait(std::chrono::milliseconds limit);  // until something is there; false when the limit passed first
   // The callback runs whenever events were added (at once when some wait already). It must be quick and must not call
   // into the stream; it may run once more while the stream is being dropped, so it holds only what it may outlive.

@@ -1,4 +1,4 @@
-// engine_metrics.h: what the engine counts. Names of series are the server's (server/routes/metrics_routes.cpp).
+// engine_metrics.h: what the engine counts. Names of series are the server's (server/metrics/engine_series.h).
 // Units: tokens, seconds.
 #pragma once
 

@@ -20,12 +20,12 @@ namespace espalier {
 namespace {
 
 constexpr DType kWeightTypes[] = {
-    DType::f32,    DType::f16,     DType::bf16,  DType::q8_0,    DType::q4_0,   DType::q4_1,   DType::q5_0,
-    DType::q5_1,   DType::q2_k,    DType::q3_k,  DType::q4_k,    DType::q5_k,   DType::q6_k,   DType::iq4_nl,
-    DType::iq4_xs, DType::iq1_s,   DType::iq1_m, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s,  DType::iq3_xxs,
-    DType::iq3_s,  DType::tq1_0,   DType::tq2_0, DType::mxfp4,   DType::nvfp4,  DType::g2_32,  DType::g2_128,
-    DType::g3_32,  DType::g3_128,  DType::g4_32, DType::g4_128,  DType::g8_32,  DType::g8_128, DType::f8_32,
-    DType::f8_128, DType::nvfp4_g, DType::nf4,   DType::fp4};
+    DType::f32,    DType::f16,    DType::bf16,    DType::q8_0,    DType::q4_0,   DType::q4_1,  DType::q5_0,
+    DType::q5_1,   DType::q2_k,   DType::q3_k,    DType::q4_k,    DType::q5_k,   DType::q6_k,  DType::iq4_nl,
+    DType::iq4_xs, DType::iq1_s,  DType::iq1_m,   DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq3_xxs,
+    DType::iq3_s,  DType::tq1_0,  DType::tq2_0,   DType::mxfp4,   DType::nvfp4,  DType::g2_32, DType::g2_64,
+    DType::g2_128, DType::g3_32,  DType::g3_128,  DType::g4_32,   DType::g4_128, DType::g8_32, DType::g8_128,
+    DType::f8_32,  DType::f8_128, DType::nvfp4_g, DType::nf4,     DType::fp4};
 
 // A stored matrix of random bits; the f16 scales inside are made small and finite.
 struct StoredMatrix {

@@ -12,6 +12,7 @@ namespace espalier::testing {
 constexpr int code_bits(DType type) {
   switch (type) {
     case DType::g2_32:
+    case DType::g2_64:
     case DType::g2_128:
       return 2;
     case DType::g3_32:

@@ -147,6 +147,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, std::vector
     router.dispatch(std::move(request), std::move(responder));
   };
   hooks.error_body = error_shape(service->options.api_prefix);
+  hooks.sent = [&metrics = service->metrics](std::chrono::steady_clock::duration took, std::uint32_t tokens) {
+    metrics.token_delivery.observe(std::chrono::duration<double>(took).count(), tokens);
+  };
   if (service->options.log_requests) {
     hooks.refused = [](std::string_view id, std::string_view path, const net::HttpError& error) {
       log_refusal({id.empty() ? "-" : id, path.empty() ? "-" : path, error.status, 0}, error.code, error.param);

@@ -302,6 +302,8 @@ void decode_row(DType type, std::span<const std::byte> stored, std::span<float> 
       return blocks<BlockGroup<32>, DType::g4_32>(stored, out);
     case DType::f8_32:
       return blocks<BlockScaled<32>, DType::f8_32>(stored, out);
+    case DType::g2_64:
+      return blocks<BlockGroup<64>, DType::g2_64>(stored, out);
     case DType::g2_128:
     case DType::g3_128:
     case DType::g4_128:

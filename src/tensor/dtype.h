@@ -56,6 +56,7 @@ enum class DType : std::uint8_t {
   mxfp4,
   nvfp4,
   g2_32,
+  g2_64,
   g2_128,
   g3_32,
   g3_128,
@@ -150,6 +151,8 @@ constexpr BlockShape block_shape(DType type) {
     case DType::g4_32:
     case DType::g8_32:
       return {32, 38};
+    case DType::g2_64:
+      return {64, 70};
     case DType::g2_128:
     case DType::g3_128:
     case DType::g4_128:

@@ -39,7 +39,7 @@ constexpr bool fits_raised(float scale) {
   return to_float(to_f16(scale * kScaleRaise)) == scale * kScaleRaise;
 }
 
-// Codes of any width up to eight bits. kValues: 32 or 128.
+// Codes of any width up to eight bits. kValues: 32, 64 or 128.
 template <int kValues>
 struct BlockGroup {
   StoredF32 d;

@@ -141,7 +141,7 @@ class Answers(ChatCase):
         expect(page.locator(".note")).to_contain_text("fruit.json")
         expect(page.locator(".in-force")).to_contain_text("JSON schema")
         self.say(page, "Which?")
-        value = json.loads(page.locator(".said").inner_text())
+        value = json.loads(page.locator(".said pre").inner_text())
         self.assertIn(value["fruit"], ("apple", "pear"))
         page.get_by_role("button", name="Free text again").click()
         expect(page.locator(".in-force")).to_have_count(0)

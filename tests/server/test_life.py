@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from harness import GOLDEN, Server, ServerCase, in_parallel, without_sanitizers
+from harness import GOLDEN, Server, ServerCase, eventually, in_parallel, without_sanitizers
 
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
@@ -197,6 +197,34 @@ class Keys(unittest.TestCase):
                 self.assertEqual(server.get("/v1/models", headers=bearer("second")).status, 200)
                 self.assertEqual(server.get("/v1/models", headers=bearer("from-file")).status, 401)
                 self.assertNotIn("alpha", server.text())
+
+    def test_the_log_level_is_read_again(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            def say(text):
+                file.seek(0)
+                file.truncate()
+                file.write(text)
+                file.flush()
+
+            say("log-level: error\nlog-requests: true\n")
+            with Server("--config", file.name) as server:
+                lines = lambda: server.text().count(" /generate ")
+                hung_up = lambda word: (server.process.send_signal(signal.SIGHUP), eventually(lambda: word in server.text(), True))
+                server.generate(text="a", sampling_params={"max_new_tokens": 1})
+                self.assertEqual(lines(), 0)
+                say("log_level: info\n")
+                hung_up("the log level is info now")
+                server.generate(text="a", sampling_params={"max_new_tokens": 1})
+                eventually(lines, 1)
+                say("log-level: loud\n")
+                hung_up("the log level stays as it was: --log-level is loud")
+                server.generate(text="a", sampling_params={"max_new_tokens": 1})
+                eventually(lines, 2)
+            say("log-level: error\n")
+            with Server("--config", file.name, "--log-level", "info") as server:
+                server.process.send_signal(signal.SIGHUP)
+                eventually(lambda: "keys were read again" in server.text(), True)
+                self.assertNotIn("the log level", server.text(), "the command line has said it")
 
     def test_strict_refuses_unknown_fields_and_others_name_them_once(self):
         with Server("--strict") as server:

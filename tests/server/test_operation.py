@@ -1,10 +1,11 @@
 """What an operator sees: log lines and their figures, gauges, resolved settings, keys that are empty by accident."""
 import json
+import re
 import tempfile
 import time
 import unittest
 
-from harness import MODEL, Server
+from harness import MODEL, Server, eventually
 
 SHORT = {"input_ids": [1], "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True}}
 LONG = {"input_ids": [1], "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 500, "ignore_eos": True}}
@@ -141,6 +142,20 @@ class Figures(unittest.TestCase):
             for name in ("espalier_generation_tokens_per_second", "sglang:gen_throughput"):
                 self.assertGreater(server.metric(name), 0, name)
             self.assertGreater(server.get("/get_server_info").json["internal_states"][0]["last_gen_throughput"], 0)
+
+    def test_the_way_of_streamed_tokens_to_the_socket_is_timed(self):
+        with Server() as server:
+            def timed():
+                text = server.get("/metrics").body.decode()
+                return tuple(float(re.search(rf"^espalier_token_delivery_seconds_{what} (\S+)$", text, re.M)[1]) for what in ("count", "sum"))
+
+            server.post("/generate", SHORT)
+            self.assertEqual(timed(), (0, 0), "whole answers are not")
+            began = time.monotonic()
+            for path, body in (("/generate", SHORT), ("/v1/completions", {"prompt": "a", "max_tokens": 4, "ignore_eos": True})):
+                self.assertEqual(server.post(path, {**body, "stream": True}).status, 200)
+            eventually(lambda: timed()[0], 8)
+            self.assertTrue(0 < timed()[1] < 8 * (time.monotonic() - began))
 
     def test_flushing_may_wait_for_running_requests(self):
         with Server() as server:

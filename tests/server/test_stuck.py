@@ -1,7 +1,9 @@
 """A step that hangs, a process that dies: what the log says then, and what it keeps to itself."""
+import contextlib
 import ctypes
 import os
 import pathlib
+import platform
 import re
 import signal
 import subprocess
@@ -12,7 +14,7 @@ from harness import BINARY, Server, eventually, without_sanitizers
 
 SECRET = "nobody-else-reads-this"
 LONG = {"text": SECRET, "stream": True, "sampling_params": {"temperature": 0, "max_new_tokens": 400, "ignore_eos": True}}
-PTRACE_ATTACH, PTRACE_DETACH = 16, 17
+PTRACE_GETREGS, PTRACE_SETREGS, PTRACE_ATTACH, PTRACE_DETACH = 12, 13, 16, 17
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 libc.ptrace.restype = ctypes.c_long
@@ -36,6 +38,13 @@ class Held:
 
     def release(self):
         libc.ptrace(PTRACE_DETACH, self.thread, None, None)
+
+    def take_its_stack_away(self):
+        """Its stack pointer is where nothing is, as behind the end of a stack that is used up (x86-64)."""
+        registers = (ctypes.c_ulong * 27)()
+        assert libc.ptrace(PTRACE_GETREGS, self.thread, None, ctypes.addressof(registers)) == 0
+        registers[19] = 64  # rsp
+        assert libc.ptrace(PTRACE_SETREGS, self.thread, None, ctypes.addressof(registers)) == 0
 
 
 class Hanging(unittest.TestCase):
@@ -79,10 +88,10 @@ class Hanging(unittest.TestCase):
 @without_sanitizers  # they have handlers of their own
 class Crashing(unittest.TestCase):
     def crash(self, number):
-        server = Server()
+        server = Server("--max-running-requests", "2")
         self.addCleanup(server.kill)
         server.post("/generate", {"text": "over", "sampling_params": {"max_new_tokens": 1}}, headers={"x-request-id": "long-gone"})
-        for i in range(200):  # a small model is quick: of so many some run or wait
+        for i in range(200):  # a small model is quick: two at a time, of so many some still run or wait
             self.addCleanup(server.open_stream("/generate", LONG, headers={"x-request-id": f"one-of-{i}"}).close)
         os.kill(server.process.pid, number)
         self.assertEqual(server.process.wait(30), -number)
@@ -100,6 +109,21 @@ class Crashing(unittest.TestCase):
             self.assertNotIn(SECRET, told)
             places = re.findall(r"^\S*espalier\(\S*\+(0x[0-9a-f]+)\)", told, re.M)
             self.assertTrue(places, told)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "registers are named as on x86-64")
+    def test_a_thread_without_stack_is_reported_too(self):
+        for name in ("esp-engine", "esp-light", "esp-io-0", "esp-text-0"):
+            server = Server("--side-threads", "1")
+            self.addCleanup(server.kill)
+            held = Held(thread_named(server.process, name))
+            held.take_its_stack_away()
+            held.release()
+            with contextlib.suppress(OSError):  # it may be gone already
+                self.addCleanup(server.open_stream("/generate", LONG, headers={"x-request-id": "the-one"}).close)
+            self.assertEqual(server.process.wait(30), -signal.SIGSEGV)
+            text = server.text()
+            server.log.close()
+            self.assertRegex(text, rf"crashed: SIGSEGV at address 0x\S+ in thread {name}\nrequests that ran: (the-one|none)\nstack")
 
     def test_places_can_be_named(self):
         told = self.crash(signal.SIGSEGV)

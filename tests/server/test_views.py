@@ -1,8 +1,11 @@
 """What the page looks through: /v1/cache/tree, /v1/state, /v1/grammar/graph; what they tell, and whom."""
 import json
+import pathlib
+import shutil
+import tempfile
 import unittest
 
-from harness import Server, ServerCase, in_parallel
+from harness import MODEL, Server, ServerCase, in_parallel
 
 SHARED = "A long beginning that both of them share, and then the "
 
@@ -147,7 +150,16 @@ class State(ServerCase):
         pool = model["pool"]
         self.assertLessEqual(pool["free"] + pool["cached"], pool["tokens"])
         self.assertEqual(model["abilities"]["generate"], True)
+        self.assertEqual(model["sampling"], {}, "this model proposes nothing")
         self.assertGreater(state["resident_bytes"], 1 << 20)
+
+    def test_it_tells_how_the_model_or_the_operator_wants_it_sampled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = shutil.copytree(MODEL, pathlib.Path(folder, "model"))
+            (model / "generation_config.json").write_text('{"do_sample": true, "temperature": 0.6, "top_k": 20}')
+            for flags, told in (((), {"temperature": 0.6, "top_k": 20}), (("--sampling-defaults", "openai"), {"temperature": 1})):
+                with Server(*flags, model=model) as server:
+                    self.assertEqual(server.get("/v1/state").json["models"][0]["sampling"], told)
 
 
 class Graphs(ServerCase):

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { useCallback, useEffect } from "preact/hooks";
 import { ChatView } from "./chat/ChatView";
+import { watchFiles } from "./chat/pictures";
 import { CompleteView } from "./complete/CompleteView";
 import { FormView } from "./shape/FormView";
 import { LoadView } from "./load/LoadView";
@@ -28,6 +29,7 @@ function Page() {
   useEffect(() => {
     if (keyWanted.value) settingsOpen.value = true;
   }, [keyWanted.value]);
+  useEffect(watchFiles, []);
   const state = serverState.value;
   const settled = state?.phase === "ready" && state.models.every((one) => one.state !== "loading");
   usePolling(useCallback(askState, []), settled ? 20_000 : 1500, view.value !== "load");

@@ -137,7 +137,9 @@ void SimTransport::deliver() {
 }
 
 void SimTransport::read_events(Pending& pending) {
-  for (const StreamEvent& event : pending.channel->take()) {
+  std::vector<StreamEvent> events;
+  pending.channel->take(events);
+  for (const StreamEvent& event : events) {
     const auto* end = std::get_if<FinishEvent>(&event);
     if (!end) continue;
     --pending.open_choices;

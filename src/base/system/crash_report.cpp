@@ -2,6 +2,7 @@
 
 #include <execinfo.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@ namespace espalier {
 namespace {
 
 constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr std::size_t kStackBytes = 64 * 1024;  // of a report; untouched pages cost nothing
 constexpr std::size_t kSlots = 1024, kIdBytes = 128, kMostFrames = 64;
 
 // Written by one request at a time, read by a handler at any time: `used` is set last and cleared first.
@@ -24,10 +26,9 @@ struct Slot {
 
 Slot slots[kSlots];
 std::atomic<std::size_t> next_slot{0};
-std::atomic<bool> reporting{false};
+std::atomic<bool> installed{false}, reporting{false};
 void (*asked_first[std::size(kFatal)])(int) = {};  // handlers that were there before; null: none
 char version_text[32] = "";
-char alternative_stack[64 * 1024];  // a thread whose own is used up has nowhere else to tell
 
 // Only what a signal handler may call.
 void say(std::string_view text) {
@@ -98,16 +99,48 @@ void report(int number, siginfo_t* info, void*) {
   ::raise(number);
 }
 
+// What a thread reports on, whose own stack may be what is used up.
+class ReportStack {
+ public:
+  ReportStack() {
+    stack_t before{};
+    if (::sigaltstack(nullptr, &before) != 0 || (before.ss_flags & SS_DISABLE) == 0) return;  // sanitizers give one
+    void* const memory = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (memory == MAP_FAILED) return;
+    memory_ = memory;
+    stack_t stack{};
+    stack.ss_sp = memory_;
+    stack.ss_size = kStackBytes;
+    ::sigaltstack(&stack, nullptr);
+  }
+  ~ReportStack() {
+    if (memory_ == nullptr) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    none.ss_size = kStackBytes;  // macOS looks at it
+    ::sigaltstack(&none, nullptr);
+    ::munmap(memory_, kStackBytes);
+  }
+  ReportStack(const ReportStack&) = delete;
+  ReportStack& operator=(const ReportStack&) = delete;
+
+ private:
+  void* memory_ = nullptr;
+};
+
 }  // namespace
+
+void report_from_this_thread() {
+  if (!installed.load(std::memory_order_relaxed)) return;
+  [[maybe_unused]] thread_local ReportStack stack;
+}
 
 void install_crash_report(std::string_view version) {
   version.copy(version_text, sizeof version_text - 1);
   void* frame = nullptr;
   ::backtrace(&frame, 1);  // what it loads is not to be loaded in a handler
-  stack_t stack{};
-  stack.ss_sp = alternative_stack;
-  stack.ss_size = sizeof alternative_stack;
-  ::sigaltstack(&stack, nullptr);  // of this thread; others report on their own
+  installed = true;
+  report_from_this_thread();
   for (std::size_t i = 0; i < std::size(kFatal); ++i) {
     struct sigaction before{};
     if (::sigaction(kFatal[i], nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0) continue;

@@ -4,6 +4,7 @@
 // Places are offsets into the program's file, for `addr2line -Cfe FILE OFFSET`. The process ends by the same signal
 // afterwards, so that supervisors and core dumps see what happened. A handler that was there before is called first, and may
 // end the process in its own way; one of those that get to know more (SA_SIGINFO, sanitizers have theirs) is not replaced.
+// A thread whose stack is used up reports on another one, which report_from_this_thread() gives it.
 // Threads: install_crash_report(): one, early. RunningRequest: any; 1,024 at once are kept, further ones are not told.
 // Fails:   never.
 #pragma once
@@ -13,6 +14,9 @@
 namespace espalier {
 
 void install_crash_report(std::string_view version);
+
+// Once a thread, at its begin (name_this_thread() does it); nothing happens where no report is installed.
+void report_from_this_thread();
 
 // While it lives, a crash names this id.
 class RunningRequest {

@@ -1,4 +1,5 @@
-// thread_name.h: the calling thread's name, as ps and debuggers show it.
+// thread_name.h: the calling thread's name, as ps, debuggers and crash reports show it; the latter get a stack to be written
+// on (system/crash_report.h).
 // Threads: any, for itself (macOS names no other). Fails: never; Linux keeps 15 bytes.
 #pragma once
 

@@ -46,7 +46,7 @@ void OutputWriter::append(Sequence& s, TokenId token, Outcome& outcome, bool end
   }
   s.last_token = now;
   events.push_back(
-      TokenEvent{s.choice, token, outcome.logprob, std::move(outcome.alternatives), ends, s.cached_tokens});
+      TokenEvent{s.choice, token, outcome.logprob, std::move(outcome.alternatives), ends, s.cached_tokens, sampled_});
 }
 
 bool OutputWriter::finish(Sequence& s, FinishReason reason, std::optional<TokenId> matched, Events& events) {
@@ -93,6 +93,7 @@ bool OutputWriter::jump(Sequence& s, Events& events) {
 
 void OutputWriter::jump_at_start(Sequence& s) {
   if (!s.text || !jumps(s) || s.generated() > 0) return;
+  sampled_ = now_();
   Events events;
   while (!s.broken && s.remaining_output() > 1 && !s.text.forced().empty()) {
     Outcome outcome;

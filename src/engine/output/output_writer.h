@@ -24,7 +24,11 @@ class OutputWriter {
   OutputWriter(const CoreOptions& options, EngineMetrics& metrics, RequestEnds& ends, const Now& now)
       : options_(options), metrics_(metrics), ends_(ends), now_(now) {}
   void use(GrammarQueue& queue) { queue_ = &queue; }
-  void set_alone(bool alone) { alone_ = alone; }  // the step that is committed has one row
+  // The outcomes of a step's rows come next; `alone`: of one row.
+  void begin_step(bool alone) {
+    alone_ = alone;
+    sampled_ = now_();
+  }
 
   // Whether the token can be committed without holding up the others.
   bool knows_next(Sequence& sequence, TokenId token) const;
@@ -52,6 +56,7 @@ class OutputWriter {
   const Now& now_;
   GrammarQueue* queue_ = nullptr;
   bool alone_ = false;
+  Sequence::Clock::time_point sampled_{};
 };
 
 }  // namespace espalier

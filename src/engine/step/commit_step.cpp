@@ -7,13 +7,13 @@
 namespace espalier {
 
 void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
-  output_.set_alone(plan.rows.size() == 1);
+  output_.begin_step(plan.rows.size() == 1);
   std::size_t row = 0;
   std::vector<const Sequence*> done;
+  Events events;
   for (const auto& [s, count] : plan.chunks) {
     std::size_t own_end = row;
     while (own_end < plan.rows.size() && plan.rows[own_end].sequence == s) ++own_end;
-    Events events;
     const bool finished = commit_chunk({s, count}, std::span(outcomes).subspan(row, own_end - row),
                                        std::span(plan.rows).subspan(row, own_end - row), events);
     row = own_end;
@@ -25,7 +25,7 @@ void EngineCore::commit(const StepPlan& plan, std::vector<Outcome> outcomes) {
       reuse_.release(*s);
       done.push_back(s);
     }
-    s->channel->publish(std::move(events));
+    s->channel->publish(events);
     for (; row < plan.rows.size() && plan.rows[row].computed_by == s; ++row)
       if (fork(plan.rows[row].sequence, outcomes[row], at_prompt_end)) done.push_back(plan.rows[row].sequence);
   }

@@ -98,7 +98,9 @@ class Conversations {
   // True once the answer is there.
   bool listen(Talk& talk) {
     bool finished = false;
-    for (StreamEvent& event : talk.channel->take()) {
+    std::vector<StreamEvent> events;
+    talk.channel->take(events);
+    for (StreamEvent& event : events) {
       if (const auto* token = std::get_if<TokenEvent>(&event)) talk.said.push_back(token->id);
       finished = finished || std::holds_alternative<FinishEvent>(event);
     }

@@ -113,8 +113,11 @@ class CoreHarness {
     const bool worked = core.step();
     auto ok = core.check();
     EXPECT_TRUE(ok.ok()) << ok.error().message;
-    for (std::size_t i = 0; i < channels.size(); ++i)
-      for (StreamEvent& event : channels[i]->take()) collect(answers[i], event);
+    std::vector<StreamEvent> events;
+    for (std::size_t i = 0; i < channels.size(); ++i) {
+      channels[i]->take(events);
+      for (StreamEvent& event : events) collect(answers[i], event);
+    }
     return worked;
   }
   void run() {

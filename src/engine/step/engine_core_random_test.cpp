@@ -226,7 +226,9 @@ class RandomEngine : public ::testing::Test {
 
   void collect() {
     for (std::size_t i = 0; i < asked_.size();) {
-      for (StreamEvent& event : asked_[i].channel->take()) take(asked_[i], event);
+      std::vector<StreamEvent> events;
+      asked_[i].channel->take(events);
+      for (StreamEvent& event : events) take(asked_[i], event);
       if (asked_[i].open > 0)
         ++i;
       else

@@ -20,7 +20,9 @@ void CompletionNotifier::add(std::shared_ptr<Completion> completion) {
     completion->notified_ = true;
     notified_.push_back(completion);
     due_.store(true, std::memory_order_release);
-    completions_.emplace(completion.get(), std::move(completion));
+    Completion& added = *completion;
+    completions_.insert(&added);
+    added.added_ = std::move(completion);
   }
   changed_.notify_one();
 }
@@ -30,13 +32,12 @@ void CompletionNotifier::notify(Completion& completion) {
   bool wake = false;
   {
     const std::scoped_lock lock(mutex_);
-    auto found = completions_.find(&completion);
-    if (found == completions_.end()) {
+    if (!completion.added_) {
       completion.notified_ = false;  // not added yet, perhaps
       return;
     }
     wake = notified_.empty();
-    notified_.push_back(found->second);
+    notified_.push_back(completion.added_);
     due_.store(true, std::memory_order_release);
   }
   if (wake) changed_.notify_one();
@@ -46,7 +47,7 @@ void CompletionNotifier::for_each(const std::function<void(Completion&)>& visit)
   std::vector<std::shared_ptr<Completion>> all;
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [completion, owner] : completions_) all.push_back(owner);
+    for (const Completion* completion : completions_) all.push_back(completion->added_);
   }
   for (const auto& completion : all) visit(*completion);
 }
@@ -75,10 +76,7 @@ void CompletionNotifier::forget(const std::vector<Completion*>& over) {
   std::vector<std::shared_ptr<Completion>> dying;  // destroyed outside the lock: a completion's end may notify others
   const std::scoped_lock lock(mutex_);
   for (Completion* completion : over) {
-    auto found = completions_.find(completion);
-    if (found == completions_.end()) continue;
-    dying.push_back(std::move(found->second));
-    completions_.erase(found);
+    if (completions_.erase(completion) > 0) dying.push_back(std::move(completion->added_));
   }
 }
 
@@ -129,11 +127,11 @@ void CompletionNotifier::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  decltype(completions_)
-      dropped;  // outside the lock: a completion's end may notify others, and other threads still notify
-  decltype(notified_) notified;
+  decltype(notified_) dropped,
+      notified;  // outside the lock: a completion's end may notify others, and other threads still notify
   const std::scoped_lock lock(mutex_);
-  dropped.swap(completions_);
+  for (Completion* completion : completions_) dropped.push_back(std::move(completion->added_));
+  completions_.clear();
   notified.swap(notified_);
 }
 

@@ -17,7 +17,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/threads/adaptive_spin.h"
@@ -39,6 +39,7 @@ class Completion {
  private:
   friend class CompletionNotifier;
   std::atomic<bool> notified_{false};
+  std::shared_ptr<Completion> added_;  // itself, from add() until it is forgotten; under the notifier's mutex
   bool over_ = false;  // the notifier's thread: a notification may come in between the end and the forgetting
 };
 
@@ -64,7 +65,7 @@ class CompletionNotifier {
   const std::string name_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<Completion*, std::shared_ptr<Completion>> completions_;
+  std::unordered_set<Completion*> completions_;  // each of which owns itself by added_
   std::vector<std::shared_ptr<Completion>> notified_;
   std::atomic<bool> due_{false};  // something is notified, or the end: what a look sees without the lock
   AdaptiveSpin spin_;             // the notifier's thread's

@@ -2,9 +2,9 @@
 
 namespace espalier {
 
-void StreamChannel::publish(std::vector<StreamEvent> events) {
+void StreamChannel::publish(std::vector<StreamEvent>& events) {
   if (events.empty()) return;
-  std::function<void()> callback;
+  std::shared_ptr<const std::function<void()>> callback;
   {
     std::lock_guard lock(mutex_);
     for (StreamEvent& event : events) {
@@ -13,8 +13,9 @@ void StreamChannel::publish(std::vector<StreamEvent> events) {
     }
     callback = callback_;
   }
+  events.clear();
   ready_.notify_one();
-  if (callback) callback();
+  if (callback) (*callback)();
 }
 
 bool StreamChannel::cancelled() const {
@@ -27,9 +28,10 @@ bool StreamChannel::stopped(int choice) const {
   return stopped_[static_cast<std::size_t>(choice)];
 }
 
-std::vector<StreamEvent> StreamChannel::take() {
+void StreamChannel::take(std::vector<StreamEvent>& into) {
+  into.clear();
   std::lock_guard lock(mutex_);
-  return std::exchange(events_, {});
+  events_.swap(into);
 }
 
 bool StreamChannel::wait(std::chrono::milliseconds limit) {
@@ -38,13 +40,15 @@ bool StreamChannel::wait(std::chrono::milliseconds limit) {
 }
 
 void StreamChannel::on_ready(std::function<void()> callback) {
-  std::function<void()> now;
+  auto shared = callback ? std::make_shared<const std::function<void()>>(std::move(callback)) : nullptr;
+  bool now = false;
   {
     std::lock_guard lock(mutex_);
-    callback_ = std::move(callback);
-    if (!events_.empty()) now = callback_;
+    callback_.swap(shared);
+    now = !events_.empty();
+    if (now) shared = callback_;
   }
-  if (now) now();
+  if (now && shared) (*shared)();
 }
 
 void StreamChannel::stop(int choice) {
@@ -93,7 +97,12 @@ const std::string& Stream::id() const {
   return channel_->id();
 }
 std::vector<StreamEvent> Stream::take() {
-  return channel_->take();
+  std::vector<StreamEvent> events;
+  channel_->take(events);
+  return events;
+}
+void Stream::take(std::vector<StreamEvent>& into) {
+  channel_->take(into);
 }
 bool Stream::wait(std::chrono::milliseconds limit) {
   return channel_->wait(limit);

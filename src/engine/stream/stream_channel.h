@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ class StreamChannel {
   const std::string& id() const { return id_; }
 
   // --- engine's end ---
-  void publish(std::vector<StreamEvent> events);
+  void publish(std::vector<StreamEvent>& events);  // which is empty afterwards, with its memory
+  void publish(std::vector<StreamEvent>&& events) { publish(events); }
   bool cancelled() const;
   bool stopped(int choice) const;
   // The engine thread's own: a first choice was admitted, so the request no longer waits to begin.
@@ -38,7 +40,7 @@ class StreamChannel {
   bool begun() const { return begun_; }
 
   // --- reader's end ---
-  std::vector<StreamEvent> take();
+  void take(std::vector<StreamEvent>& into);  // in place of what it held; its memory is used again
   bool wait(std::chrono::milliseconds limit);
   void on_ready(std::function<void()> callback);
   void stop(int choice);
@@ -56,7 +58,7 @@ class StreamChannel {
   std::vector<bool> stopped_;
   bool cancelled_ = false;
   bool begun_ = false;
-  std::function<void()> callback_;
+  std::shared_ptr<const std::function<void()>> callback_;  // shared, for it is called without the lock; null: none
   std::function<void()> wake_;
 };
 

@@ -63,6 +63,7 @@ struct TextStream::Impl {
   std::vector<ChoiceText> choices;
   std::string constraint_place;
   int open;
+  std::vector<StreamEvent> taken;  // kept for its memory
 
   Impl(Stream s, const TextRules& rules)
       : stream(std::move(s)), stops(rules.stops), constraint_place(rules.constraint_place), open(rules.choices) {
@@ -77,15 +78,17 @@ struct TextStream::Impl {
     return error;
   }
 
-  void handle(TokenEvent& token, std::vector<TextEvent>& out) {
+  using Visit = std::function<void(TextEvent&&)>;
+
+  void handle(TokenEvent& token, const Visit& visit) {
     ChoiceText& choice = choices[static_cast<std::size_t>(token.choice)];
     if (choice.stopped()) return;  // made before the engine heard of the stop
     std::string text = choice.push(token);
     if (choice.stopped()) stream.stop(token.choice);
-    out.push_back(TextDelta{token.choice, std::move(text), std::move(token), choice.stopped()});
+    visit(TextDelta{token.choice, std::move(text), std::move(token), choice.stopped()});
   }
 
-  void handle(FinishEvent& finish, std::vector<TextEvent>& out) {
+  void handle(FinishEvent& finish, const Visit& visit) {
     ChoiceText& choice = choices[static_cast<std::size_t>(finish.choice)];
     TextEnd end;
     end.choice = finish.choice;
@@ -102,7 +105,7 @@ struct TextStream::Impl {
     }
     end.usage.completion_tokens = choice.tokens();
     --open;
-    out.push_back(std::move(end));
+    visit(std::move(end));
   }
 };
 
@@ -118,16 +121,21 @@ bool TextStream::finished() const {
   return impl_->open == 0;
 }
 
+void TextStream::take(const std::function<void(TextEvent&&)>& visit) {
+  impl_->stream.take(impl_->taken);
+  for (StreamEvent& event : impl_->taken) {
+    if (auto* token = std::get_if<TokenEvent>(&event))
+      impl_->handle(*token, visit);
+    else if (auto* finish = std::get_if<FinishEvent>(&event))
+      impl_->handle(*finish, visit);
+    else
+      visit(std::move(std::get<PromptLogprobsEvent>(event)));
+  }
+}
+
 std::vector<TextEvent> TextStream::take() {
   std::vector<TextEvent> out;
-  for (StreamEvent& event : impl_->stream.take()) {
-    if (auto* token = std::get_if<TokenEvent>(&event))
-      impl_->handle(*token, out);
-    else if (auto* finish = std::get_if<FinishEvent>(&event))
-      impl_->handle(*finish, out);
-    else
-      out.push_back(std::move(std::get<PromptLogprobsEvent>(event)));
-  }
+  take([&out](TextEvent&& event) { out.push_back(std::move(event)); });
   return out;
 }
 

@@ -9,6 +9,7 @@
 // Threads: one reader. Fails: never.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,8 +66,9 @@ class TextStream {
   ~TextStream();
 
   Stream& stream();
-  std::vector<TextEvent> take();  // what is there now, in order
-  bool finished() const;          // every choice has ended
+  std::vector<TextEvent> take();                             // what is there now, in order
+  void take(const std::function<void(TextEvent&&)>& visit);  // the same, one by one
+  bool finished() const;                                     // every choice has ended
 
  private:
   struct Impl;

@@ -69,6 +69,8 @@ Result<PanelLayout> panel_layout(DType type) {
       return PanelLayout{32, kHalves + 16 + kNibbles};
     case DType::g8_32:
       return PanelLayout{32, kFloats + kHalves + 2 * kNibbles};
+    case DType::g2_64:
+      return PanelLayout{64, kHalves + 16 + 2 * 2 * kBits};
     case DType::g2_128:
       return PanelLayout{128, kFloats + 4 * 2 * kBits};
     case DType::g3_128:

@@ -23,7 +23,7 @@
 //   IQ1_S  d | 8 x (sc i8[16], whose sign is delta's | two bits)      zero point 1
 //   TQ1_0, TQ2_0  d | 8 x two bits      zero point 1
 //   MXFP4  d bf16[16] | nibbles      NVFP4, NVFP4_G  global/2 f32[16] | 2 x (d e4m3[2][16] | nibbles)
-//   G2..G4 of 32 values   d * kScaleRaise f16[16] | zero u8[16] | codes      codes: two bits; high bits and two bits; nibbles
+//   G2..G4 of 32, 64 values  d * kScaleRaise f16[16] | zero u8[16] | 1 or 2 x codes   codes: two bits; high bits and two bits; nibbles
 //   G2..G4 of 128 values  d * kScaleRaise f16[16] | zero u8[16] | 16 bytes | 4 x codes
 //   G8 of 32, 128 values  d f32[16] | zero - 128 f16[16] | (128: 32 bytes) | 1 or 4 x bytes, as Q8_0
 //   F8 of 32, 128 values  d f32[16] | e4m3 [k / 4][16][4]      NF4, FP4  d f32[16] | 2 x nibbles

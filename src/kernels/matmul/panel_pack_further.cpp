@@ -223,6 +223,8 @@ void pack_further_panel(DType type, std::int64_t k, const PanelRows& rows, std::
       return pack_each<DType::nvfp4_g, BlockNvfp4Group>(k, rows, panel);
     case DType::g2_32:
       return pack_each<DType::g2_32, Group<2, 32>>(k, rows, panel);
+    case DType::g2_64:
+      return pack_each<DType::g2_64, Group<2, 64>>(k, rows, panel);
     case DType::g2_128:
       return pack_each<DType::g2_128, Group<2, 128>>(k, rows, panel);
     case DType::g3_32:

@@ -47,6 +47,7 @@ const Case kCases[] = {
     {R"({"quant_method":"gptq","bits":3,"group_size":128,"sym":false,"checkpoint_format":"gptq_v2"})", DType::g3_128,
      3.273},
     {R"({"quant_method":"gptq","bits":2,"group_size":-1,"sym":true})", DType::g2_128, 2.195},
+    {R"({"quant_method":"gptq","bits":2,"group_size":64,"sym":true})", DType::g2_64, 2.406},
     {R"({"quant_method":"gptq","bits":8,"group_size":128,"sym":true})", DType::q8_0, 8.313},
     {R"({"quant_method":"awq","bits":4,"group_size":64,"zero_point":true})", DType::g4_32, 4.313},
     {R"({"quant_method":"fp8","weight_block_size":[128,128]})", DType::f8_128, 8.002},

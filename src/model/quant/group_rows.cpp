@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kGroupBlock = 32, kLongGroupBlock = 128;
+constexpr std::int64_t kGroupBlock = 32, kMiddleGroupBlock = 64, kLongGroupBlock = 128;
 
 bool exact_as_f16(float value) {
   return to_float(to_f16(value)) == value;
@@ -42,13 +42,22 @@ class GroupRows final : public MadeRows {
       case DType::q8_0:
         return q8_0(row, codes, reinterpret_cast<BlockQ8_0*>(out.data()));
       default:
-        return block_shape(type_).elements == kGroupBlock
-                   ? blocks(row, codes, reinterpret_cast<BlockGroup<kGroupBlock>*>(out.data()))
-                   : blocks(row, codes, reinterpret_cast<BlockGroup<kLongGroupBlock>*>(out.data()));
+        return groups(row, codes, out);
     }
   }
 
  private:
+  void groups(std::int64_t row, std::span<const std::uint8_t> codes, std::span<std::byte> out) const {
+    switch (block_shape(type_).elements) {
+      case kGroupBlock:
+        return blocks(row, codes, reinterpret_cast<BlockGroup<kGroupBlock>*>(out.data()));
+      case kMiddleGroupBlock:
+        return blocks(row, codes, reinterpret_cast<BlockGroup<kMiddleGroupBlock>*>(out.data()));
+      default:
+        return blocks(row, codes, reinterpret_cast<BlockGroup<kLongGroupBlock>*>(out.data()));
+    }
+  }
+
   // Inputs by group; first_[g] is where those of group g begin.
   void put_in_order() {
     first_.assign(static_cast<std::size_t>(m_.groups) + 1, 0);
@@ -77,7 +86,8 @@ class GroupRows final : public MadeRows {
     const bool is_long = whole_blocks_of(kLongGroupBlock);
     switch (fits.raised ? m_.bits : 8) {  // bytes have a float32 as their scale, which a narrower code may need
       case 2:
-        return is_long ? DType::g2_128 : DType::g2_32;
+        if (is_long) return DType::g2_128;
+        return whole_blocks_of(kMiddleGroupBlock) ? DType::g2_64 : DType::g2_32;
       case 3:
         return is_long ? DType::g3_128 : DType::g3_32;
       case 4:

@@ -115,6 +115,7 @@ void Connection::begin_request() {
   method_ = Method::get;
   http_1_0_ = wants_keep_alive_ = answered_ = streaming_ = chunked_ = input_end_seen_ = false;
   failure_status_ = 500;
+  unsent_parts_ = {};
 }
 
 // An assigned empty string would keep its room, megabytes perhaps, for as long as the connection is open.

@@ -56,6 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void woken();    // the exchange has output
   void forward();  // sends what it has
   void forward_output(ExchangeOutput& output);
+  void tell_sent();
   void decorate(int status, Headers& headers) const;
   void send_response(HttpResponse response);
   void send_stream_head(StreamHead head);
@@ -99,6 +100,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool input_end_seen_ = false;
   StreamOptions stream_;
   Clock::time_point last_write_ = Clock::now();
+  Parts unsent_parts_;  // of what was forwarded and the kernel has not taken
 };
 
 }  // namespace espalier::net

@@ -82,6 +82,13 @@ void Connection::forward() {
   while (!answered_ && exchange_->take(output)) forward_output(output);
   channel_->flush();
   exchange_->set_in_flight(channel_->unsent());
+  tell_sent();
+}
+
+void Connection::tell_sent() {
+  if (unsent_parts_.count == 0 || channel_->unsent() > 0 || channel_->broken()) return;
+  if (state_->hooks.sent) state_->hooks.sent(Clock::now() - unsent_parts_.since, unsent_parts_.count);
+  unsent_parts_ = {};
 }
 
 void Connection::forward_output(ExchangeOutput& output) {
@@ -93,6 +100,7 @@ void Connection::forward_output(ExchangeOutput& output) {
   }
   if (output.response) return send_response(std::move(*output.response));
   if (output.head) send_stream_head(std::move(*output.head));
+  unsent_parts_.add(output.parts);
   if (!output.bytes.empty()) send_stream_bytes(output.bytes);
   if (output.cut) {
     state_->handler_failures.add();
@@ -154,6 +162,7 @@ asio::awaitable<void> Connection::finish_sending() {
     co_await channel_->wait(channel_->last_sent() + state_->options.write_timeout);
     check_time();
   }
+  tell_sent();
 }
 
 // After the last answer the client may still be sending. Closing now would reset the connection and could destroy the

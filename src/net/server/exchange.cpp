@@ -60,7 +60,7 @@ void Exchange::begin_stream(StreamHead head) {
   });
 }
 
-WriteState Exchange::write(std::string_view bytes) {
+WriteState Exchange::write(std::string_view bytes, Parts parts) {
   auto state = WriteState::closed;
   produce([&] {
     if (gone_ || ended_ || !answered_) return false;
@@ -70,6 +70,7 @@ WriteState Exchange::write(std::string_view bytes) {
       return false;
     }
     buffer_.append(bytes);
+    next_.parts.add(parts);
     writer_waits_ = full();
     missed_writable_ = false;
     state = writer_waits_ ? WriteState::full : WriteState::ready;
@@ -197,8 +198,8 @@ void StreamWriter::abandon() {
   if (auto exchange = std::move(exchange_)) exchange->cut();
 }
 
-WriteState StreamWriter::write(std::string_view bytes) {
-  return exchange_ ? exchange_->write(bytes) : WriteState::closed;
+WriteState StreamWriter::write(std::string_view bytes, Parts parts) {
+  return exchange_ ? exchange_->write(bytes, parts) : WriteState::closed;
 }
 
 void StreamWriter::finish() {

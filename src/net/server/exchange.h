@@ -29,6 +29,7 @@ struct ExchangeOutput {
   std::optional<HttpResponse> response;  // the whole answer
   std::optional<StreamHead> head;        // or the begin of a stream
   std::string bytes;                     // and more of it
+  Parts parts;                           // of these
   bool finished = false;                 // nothing comes after this
   bool close = false;                    // the connection ends here
   bool dropped = false;                  // nobody answered: 500
@@ -47,7 +48,7 @@ class Exchange {
 
   void respond(HttpResponse response);
   void begin_stream(StreamHead head);
-  WriteState write(std::string_view bytes);
+  WriteState write(std::string_view bytes, Parts parts = {});
   void finish(bool close);
   void drop();          // the Responder died
   void cut();           // the StreamWriter died

@@ -94,6 +94,9 @@ struct ServerHooks {
   // Decides whether anybody wants to see a request's trace. Set: every request has one, also where the client sent no
   // traceparent.
   std::function<bool(const TraceContext&)> sample = {};
+  // Told when the kernel has taken all that a stream had: how long it took from the time at which the oldest of its parts
+  // was known, and how many there were (StreamWriter::write). Must be quick.
+  std::function<void(std::chrono::steady_clock::duration, std::uint32_t parts)> sent = {};
 };
 
 // Counters since start, and gauges (now).

@@ -12,7 +12,9 @@
 // Fails:   a client that went away is no error: closed() is true, and what is written is dropped.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,6 +34,18 @@ enum class WriteState {
   closed,   // not taken: the client is gone, or the stream was finished
 };
 
+// What a piece of a stream was made of, and when the first of it was known: ServerHooks::sent is told how long it took.
+struct Parts {
+  std::chrono::steady_clock::time_point since{};
+  std::uint32_t count = 0;
+
+  void add(const Parts& more) {
+    if (more.count == 0) return;
+    since = count == 0 ? more.since : std::min(since, more.since);
+    count += more.count;
+  }
+};
+
 // How a stream is kept alive while nothing is written.
 struct StreamOptions {
   std::string heartbeat;  // sent when nothing was written for a while; "" = never. A comment in SSE
@@ -48,7 +62,7 @@ class StreamWriter {
   ~StreamWriter() { abandon(); }
 
   // One call is one piece that nothing is put into (a heartbeat only goes between two), sent at once.
-  WriteState write(std::string_view bytes);
+  WriteState write(std::string_view bytes, Parts parts = {});
   void finish();            // the body is whole; the connection may serve another request
   void finish_and_close();  // the same, but the connection closes: after an error event, say
   bool closed() const;

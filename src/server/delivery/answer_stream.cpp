@@ -16,10 +16,13 @@ void AnswerStream::open(net::Responder responder, net::Headers headers, Framing 
 
 bool AnswerStream::flush() {
   paused_ = true;  // before writing: room may be announced before write() returns
-  const net::WriteState state = writer_.write(text);
+  const net::WriteState state = writer_.write(text, parts);
   if (state == net::WriteState::ready || state == net::WriteState::closed) paused_ = false;
   const bool taken = state == net::WriteState::ready || state == net::WriteState::full;
-  if (taken) text.clear();
+  if (taken) {
+    text.clear();
+    parts = {};
+  }
   return taken;
 }
 

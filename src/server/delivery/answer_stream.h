@@ -18,6 +18,7 @@ namespace espalier::server {
 class AnswerStream {
  public:
   std::string text;  // formatted, not yet taken
+  net::Parts parts;  // the tokens in it
 
   bool opened() const { return opened_; }
   bool closed() const { return opened_ && writer_.closed(); }  // the client has left

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "server/admission/deadline.h"
 #include "server/metrics/request_log.h"
 
@@ -151,13 +153,20 @@ bool Delivery::advance() {
 
 // A stream whose reader is slow keeps its events: at most one a token that it may still make.
 void Delivery::collect() {
+  forget_formatted();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (!ready_[i].exchange(false)) continue;
-    for (TextEvent& event : streams_[i].take()) {
+    streams_[i].take([this, i](TextEvent&& event) {
       note_token(event);
       pending_.push_back({static_cast<int>(i), std::move(event)});
-    }
+    });
   }
+}
+
+// Those that are formatted go once they are the greater part, so that each is moved but once.
+void Delivery::forget_formatted() {
+  if (2 * next_pending_ < pending_.size()) return;
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(std::exchange(next_pending_, 0)));
 }
 
 // What is known of a request that will not come to its end.
@@ -169,12 +178,12 @@ void Delivery::note_token(const TextEvent& event) {
 }
 
 bool Delivery::deliver() {
-  while (!pending_.empty()) {
-    Pending next = std::move(pending_.front());
-    pending_.pop_front();
+  while (next_pending_ < pending_.size()) {
+    Pending next = std::move(pending_[next_pending_++]);
     if (const auto* end = std::get_if<TextEnd>(&next.event); end != nullptr && !note_end(*end)) {
       return refuse(with_default(end->error, end->reason));
     }
+    if (const auto* delta = std::get_if<TextDelta>(&next.event)) out_.parts.add({delta->token.made, 1});
     generation_.reply->add(next.prompt + part_, std::move(next.event), out_.text);
     note_calls();
     if (generation_.stream && out_.text.size() >= kPieceBytes && !flush()) return true;
@@ -255,6 +264,7 @@ bool Delivery::refuse(const Error& why) {
     return false;
   }
   // Instead of what the socket has not taken: the last event tells what happened. A reader that is slow gets it later.
+  out_.parts = {};
   out_.text = own_words ? std::move(*own_words) : stream_error(generation_.dialect, http);
   body_done_ = failed_ = true;
   return finish_stream();
@@ -267,10 +277,10 @@ bool Delivery::leave() {
   if (!leave_until_) {
     leave_until_ = now + kLeaveLimit;
     for (TextStream& stream : streams_) stream.stream().cancel();
-    for (const Pending& kept : pending_) {
-      if (const auto* end = std::get_if<TextEnd>(&kept.event)) note_end(*end);
+    for (; next_pending_ < pending_.size(); ++next_pending_) {
+      if (const auto* end = std::get_if<TextEnd>(&pending_[next_pending_].event)) note_end(*end);
     }
-    pending_.clear();
+    forget_formatted();
   }
   for (TextStream& stream : streams_) {
     for (const TextEvent& event : stream.take()) {

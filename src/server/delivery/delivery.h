@@ -9,9 +9,9 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/system/crash_report.h"
 #include "net/http/sse.h"
@@ -85,6 +85,7 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   }
   void notify(std::size_t prompt);
   void collect();
+  void forget_formatted();
   bool deliver();  // false: it is over
   void note_token(const TextEvent& event);
   void note_calls();
@@ -112,7 +113,8 @@ class Delivery final : public Completion, public std::enable_shared_from_this<De
   const std::shared_ptr<DeliveryHandle> handle_;
   const std::shared_ptr<KeyAccount> account_;   // of the caller's key; null: it has no limits
   std::unique_ptr<std::atomic<bool>[]> ready_;  // by prompt: its stream has something
-  std::deque<Pending> pending_;                 // taken from the streams, not yet formatted
+  std::vector<Pending> pending_;                // taken from the streams, not yet formatted
+  std::size_t next_pending_ = 0;                // those before it are formatted
   std::size_t open_choices_ = 0;
   int part_ = 0;                             // how many requests have gone on
   bool body_done_ = false, failed_ = false;  // failed_: the last event is an error

@@ -35,6 +35,10 @@ class ServerMetrics {
   Counter aborted;    // clients that left, and /abort_request
   Counter deadlines;  // requests ended by their deadline
   Counter streamed, whole;
+  // Of tokens that are streamed: from the end of the step that sampled them until the kernel has their event. Tokens that
+  // go out together count as the oldest of them.
+  Histogram token_delivery{{0.00005, 0.0001, 0.0002, 0.0003, 0.0005, 0.00075, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01,
+                            0.02, 0.05, 0.1, 0.5, 1}};
 
  private:
   mutable std::mutex mutex_;

@@ -17,6 +17,12 @@ OpenAiReply::OpenAiReply(OpenAiReplyOptions options) : options_(std::move(option
     choices_[i].prompt = static_cast<int>(i) / options_.n;
     if (options_.reading.calls || options_.reading.thinking) choices_[i].parser.emplace(options_.reading);
   }
+  if (!options_.stream) return;
+  chunk_head_ = "data: ";
+  JsonWriter json(chunk_head_);
+  json.open('{');
+  write_head(json, options_.chunk_object);
+  json.key("choices").open('[');
 }
 
 OpenAiReply::Choice& OpenAiReply::choice_of(int prompt, int choice) {
@@ -149,11 +155,8 @@ void OpenAiReply::write_choice(JsonWriter& json, Choice& choice, bool opening) {
 }
 
 void OpenAiReply::write_chunk(std::string& out, Choice& choice, bool opening) {
-  out += "data: ";
+  out += chunk_head_;
   JsonWriter json(out);
-  json.open('{');
-  write_head(json, options_.chunk_object);
-  json.key("choices").open('[');
   write_choice(json, choice, opening);
   json.close(']');
   if (options_.continuous_usage) {

@@ -132,6 +132,7 @@ class OpenAiReply : public Reply {
   void write_timings(JsonWriter& json) const;
 
   OpenAiReplyOptions options_;
+  std::string chunk_head_;       // of every event of a stream, up to its choices
   std::vector<Choice> choices_;  // by index: prompt * n + choice
   int calls_ = 0;                // of tools, of all choices
 };

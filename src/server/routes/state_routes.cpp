@@ -61,6 +61,21 @@ void write_abilities(JsonWriter& json, const ServedModel& model) {
   json.field("tools", model.call_format != nullptr).field("thinking", model.thinking_format != nullptr).close('}');
 }
 
+// What chats get that leave it open, as far as the model or the server says something of its own.
+void write_sampling(JsonWriter& json, const ModelInfo& info, const ServerOptions& options) {
+  json.key("sampling").open('{');
+  if (options.sampling_defaults == "model") {
+    if (info.temperature) json.field("temperature", *info.temperature);
+    if (info.top_p) json.field("top_p", *info.top_p);
+    if (info.top_k) json.field("top_k", *info.top_k);
+    if (info.min_p) json.field("min_p", *info.min_p);
+    if (info.repetition_penalty) json.field("repetition_penalty", *info.repetition_penalty);
+  } else {
+    json.field("temperature", SamplingParams{}.temperature);
+  }
+  json.close('}');
+}
+
 void write_engine_state(JsonWriter& json, const ServedModel& model) {
   const EngineStatus status = model.engine->status();
   const ModelInfo& info = model.info();
@@ -84,6 +99,7 @@ void write_model_state(JsonWriter& json, const Service& service, int place, cons
     const EngineMetrics& metrics = model->engine->metrics();
     write_engine_state(json, *model);
     write_abilities(json, *model);
+    write_sampling(json, model->info(), service.options);
     json.key("counters").open('{');
     for (const CounterField& counter : kCounted) json.field(counter.name, (metrics.*counter.value).value());
     json.close('}').key("histograms").open('{');

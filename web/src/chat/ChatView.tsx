@@ -5,6 +5,8 @@ import { Growing } from "../shell/bits";
 import { change, chat, exportChats } from "../state/chats";
 import { model, serverState, serverTrouble, shortName } from "../state/server";
 import { chosen } from "../state/settings";
+import { keysOpen } from "../shell/Keys";
+import { go } from "../shell/views";
 import { Branches } from "./Branches";
 import { Composer } from "./Composer";
 import { isRunning, stop } from "./send";
@@ -21,7 +23,7 @@ function Empty() {
           ? "This model has no chat template: use the view Complete." : one?.context_length
             ? `${one.architecture}, ${one.quantization}, ${one.context_length.toLocaleString("en")} tokens of context` : "")}
       </p>
-      <p class="hint">Enter sends, Shift + Enter starts a new line. {one?.abilities?.vision ? "Drop or paste pictures. " : ""}Drop a JSON schema to give answers a form. Press <kbd>?</kbd> for all keys.</p>
+      <p class="hint">Enter sends, Shift + Enter starts a new line. {one?.abilities?.vision ? "Drop or paste pictures. " : ""}Drop a JSON schema to give answers a form, or <button type="button" class="link" onClick={() => go("form")}>write one</button>. <button type="button" class="link" onClick={() => { keysOpen.value = true; }}>All keys</button></p>
     </div>
   );
 }

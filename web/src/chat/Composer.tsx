@@ -1,11 +1,11 @@
 // Where the next question is written. Enter sends, Escape stops.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Growing, Notice } from "../shell/bits";
 import { type Chat, pathFrom } from "../state/chats";
 import { model } from "../state/server";
 import { readTools, shape, shapeNames } from "../state/settings";
 import { go } from "../shell/views";
-import { added, noted, refused, takeFiles } from "./pictures";
+import { added, dragged, noted, refused, takeFiles } from "./pictures";
 import { isRunning, say, stop } from "./send";
 
 function AddedPictures() {
@@ -52,32 +52,9 @@ function lastHeard(chat: Chat): string {
 
 export function Composer({ chat }: { chat: Chat }) {
   const [text, setText] = useState("");
-  const [over, setOver] = useState(false);
   const chooser = useRef<HTMLInputElement>(null);
   const busy = isRunning(chat);
   const sees = model.value?.abilities?.vision ?? false;
-
-  useEffect(() => {
-    const drag = (event: DragEvent) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      setOver(event.type === "dragover");
-      if (event.type === "drop") void takeFiles(event.dataTransfer.files);
-    };
-    const paste = (event: ClipboardEvent) => {
-      if (event.clipboardData?.files.length) {
-        event.preventDefault();
-        void takeFiles(event.clipboardData.files);
-      }
-    };
-    const kinds = ["dragover", "dragleave", "drop"] as const;
-    for (const kind of kinds) document.addEventListener(kind, drag);
-    document.addEventListener("paste", paste);
-    return () => {
-      for (const kind of kinds) document.removeEventListener(kind, drag);
-      document.removeEventListener("paste", paste);
-    };
-  }, []);
 
   const send = () => {
     const pictures = added.value.map((one) => one.url);
@@ -96,14 +73,14 @@ export function Composer({ chat }: { chat: Chat }) {
     if (event.key === "ArrowUp" && !text) [...document.querySelectorAll<HTMLButtonElement>(".turn.user .edit")].at(-1)?.click();
   };
   return (
-    <form class={`composer${over ? " over" : ""}`} onSubmit={(event) => { event.preventDefault(); send(); }}>
+    <form class={`composer${dragged.value ? " over" : ""}`} onSubmit={(event) => { event.preventDefault(); send(); }}>
       <div class="inner">
         <Notice text={refused.value} />
         {noted.value && <p class="note" role="status">{noted.value}</p>}
         <InForce />
         <AddedPictures />
         <div class="line">
-          <Growing id="message" value={text} label="Message" placeholder={over ? "Drop it here" : "Ask something"} onInput={setText} onKeyDown={keys} focused />
+          <Growing id="message" value={text} label="Message" placeholder={dragged.value ? "Drop it anywhere" : "Ask something"} onInput={setText} onKeyDown={keys} focused />
           <input ref={chooser} id="files" type="file" accept="image/*,.json" multiple hidden
             onChange={(event) => void takeFiles(event.currentTarget.files ?? []).then(() => { chooser.current!.value = ""; })} />
           <button type="button" onClick={() => chooser.current!.click()} aria-label={sees ? "Add a picture" : "Add a file"}

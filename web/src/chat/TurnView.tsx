@@ -4,7 +4,7 @@ import { CopyButton, count, Growing, seconds } from "../shell/bits";
 import { begin, change, childrenOf, type Chat, chat as currentChat, removeTurn, type Turn } from "../state/chats";
 import { shortName } from "../state/server";
 import { chosen } from "../state/settings";
-import { Markdown } from "../text/Markdown";
+import { Answer } from "../text/Markdown";
 import { Tokens } from "../text/Tokens";
 import { Calls, Results } from "./Calls";
 import { answer, isRunning, say, sayInstead, writeInstead } from "./send";
@@ -103,7 +103,7 @@ function Said({ chat, turn }: { chat: Chat; turn: Turn }) {
     <>
       {turn.thinking && <Thinking turn={turn} />}
       {silent && <p class="waiting"><span class="unseen">Waiting for the first word</span><i /><i /><i /></p>}
-      {chosen.value.tokens && turn.tokens ? <Tokens tokens={turn.tokens} /> : turn.text && <Markdown text={turn.text} />}
+      {chosen.value.tokens && turn.tokens ? <Tokens tokens={turn.tokens} /> : turn.text && <Answer text={turn.text} />}
       {turn.calls && <Calls chatId={chat.id} turn={turn} answered={answered} />}
       {turn.problem && <Trouble chat={chat} turn={turn} />}
     </>

@@ -2,7 +2,7 @@
 import { ask, Problem, sentenceOf, wasStopped } from "../net/api";
 import { eventsOf } from "../net/events";
 import { add, change, changeTurn, type Chat, chats, newId, pathTo, type Figures, type TokenSeen, type ToolCall, type Turn } from "../state/chats";
-import { modelName } from "../state/server";
+import { modelName, standIn } from "../state/server";
 import { chosen, readTools, samplingFields, shape, shapeFields, tools as toolsSet } from "../state/settings";
 
 interface TokenEvent {
@@ -60,7 +60,7 @@ function bodyFor(one: Chat, path: Turn[]): Record<string, unknown> {
   const tools = readTools.value.list;
   return {
     model: modelName.value, messages: [...system, ...path.flatMap(messagesOf)],
-    stream: true, stream_options: { include_usage: true }, ...samplingFields(true), ...shapeFields(shape.value),
+    stream: true, stream_options: { include_usage: true }, ...standIn.value, ...samplingFields(true), ...shapeFields(shape.value),
     ...(tools.length > 0 ? { tools, tool_choice: mayAnswer(path) ? "auto" : toolsSet.value.choice } : {}), ...(chosen.value.tokens ? { logprobs: true, top_logprobs: 6 } : {}),
   };
 }

@@ -8,7 +8,11 @@ export interface Automaton {
 }
 
 const most = 22; // letters on a wire
-const short = (label: string): string => label.length > most ? `${label.slice(0, most - 1)}…` : label;
+const mostAbove = 12; // above a knot there are wires of others at both sides
+const short = (label: string, letters = most): string => {
+  const seen = label.replaceAll("␠", "␣"); // as everywhere in the page
+  return seen.length > letters ? `${seen.slice(0, letters - 1)}…` : seen;
+};
 const path = (points: { x: number; y: number }[]): string => {
   const [first, ...rest] = points as [{ x: number; y: number }, ...{ x: number; y: number }[]];
   let out = `M${first.x} ${first.y}`;
@@ -34,7 +38,7 @@ function layOut(automaton: Automaton) {
 
 // A state that stays where it is: a bow above it.
 function Loops({ x, y, labels }: { x: number; y: number; labels: string[] }) {
-  const text = short(labels.join(" "));
+  const text = short(labels.join(" "), mostAbove);
   return (
     <g class="way"><title>{labels.join("   ")}</title>
       <path d={`M${x - 6} ${y - 9}C${x - 18} ${y - 30} ${x + 18} ${y - 30} ${x + 6} ${y - 10}`} marker-end="url(#tip)" />

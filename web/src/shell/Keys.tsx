@@ -5,7 +5,7 @@ import { begin } from "../state/chats";
 import { settingsOpen } from "../state/settings";
 import { go, views } from "./views";
 
-const open = signal(false);
+export const keysOpen = signal(false);
 const listed: [string, string][] = [
   ["Alt + 1 … 6", "the views, from Chat to Program"], ["Alt + N", "a new chat"], ["Alt + S", "settings"], ["Enter", "send; Shift + Enter starts a line"],
   ["Escape", "stop the answer, close what is open"], ["↑ in an empty message", "edit the last question"], ["← →", "walk through tokens"],
@@ -22,7 +22,7 @@ function handle(event: KeyboardEvent): void {
     else return;
     event.preventDefault();
   } else if (event.key === "?" && !writes) {
-    open.value = !open.value;
+    keysOpen.value = !keysOpen.value;
   }
 }
 
@@ -33,14 +33,14 @@ export function Keys() {
     return () => removeEventListener("keydown", handle);
   }, []);
   useEffect(() => {
-    if (open.value) dialog.current!.showModal();
+    if (keysOpen.value) dialog.current!.showModal();
     else dialog.current!.close();
-  }, [open.value]);
+  }, [keysOpen.value]);
   return (
-    <dialog ref={dialog} aria-labelledby="keys-title" onClose={() => { open.value = false; }}>
+    <dialog ref={dialog} aria-labelledby="keys-title" onClose={() => { keysOpen.value = false; }}>
       <h2 id="keys-title">Keys</h2>
       <dl>{listed.map(([keys, what]) => <><dt>{keys}</dt><dd>{what}</dd></>)}</dl>
-      <button type="button" class="main" onClick={() => { open.value = false; }}>Close</button>
+      <button type="button" class="main" onClick={() => { keysOpen.value = false; }}>Close</button>
     </dialog>
   );
 }

@@ -1,8 +1,8 @@
 // The drawer at the right: model and key, sampling, tools, the page's look.
 import { useEffect, useRef } from "preact/hooks";
 import { key, keyWanted, rememberKey } from "../net/api";
-import { askState, model, serverState } from "../state/server";
-import { chosen, knobs, readTools, sampling, setKnob, settingsOpen, shape, type ShapeKind, shapeNames, tools } from "../state/settings";
+import { askState, model, serverState, standIn } from "../state/server";
+import { chosen, type Knob, knobs, readTools, sampling, setKnob, settingsOpen, shape, type ShapeKind, shapeNames, tools } from "../state/settings";
 import { Choices, Growing } from "./bits";
 import { go } from "./views";
 
@@ -27,6 +27,9 @@ function ModelAndKey() {
   );
 }
 
+// What holds where nothing is set.
+const usualOf = (knob: Knob): string => String(model.value?.sampling?.[knob.name] ?? standIn.value[knob.name] ?? knob.usual);
+
 function Sampling() {
   const efforts = ["", "none", "minimal", "low", "medium", "high"];
   return (
@@ -35,7 +38,7 @@ function Sampling() {
       <div class="knobs">
         {knobs.map((knob) => (
           <label class="field" title={knob.about}><span>{knob.label}</span>
-            <input type="number" name={knob.name} min={knob.min} max={knob.max} step={knob.integer ? 1 : "any"} placeholder={knob.usual}
+            <input type="number" name={knob.name} min={knob.min} max={knob.max} step={knob.integer ? 1 : "any"} placeholder={usualOf(knob)}
               value={sampling.value.values[knob.name] ?? ""}
               onInput={(event) => setKnob(knob.name, event.currentTarget.value === "" ? undefined : event.currentTarget.valueAsNumber)} />
           </label>
@@ -85,7 +88,11 @@ export function Settings() {
   const drawer = useRef<HTMLElement>(null);
   useEffect(() => {
     if (!settingsOpen.value) return;
+    const before = document.activeElement as HTMLElement | null;
     drawer.current!.querySelector<HTMLElement>(keyWanted.value ? "#key" : "select")?.focus();
+    return () => { // the keyboard goes on where it was
+      if (before?.isConnected && document.activeElement === document.body) before.focus();
+    };
   }, [settingsOpen.value]);
   if (!settingsOpen.value) return null;
   return (

@@ -1,7 +1,7 @@
 // What the server says of itself (GET /v1/state): asked when the page opens, and over again by views that show it live.
 import { computed, signal } from "@preact/signals";
 import { askJson, sentenceOf } from "../net/api";
-import { chosen } from "./settings";
+import { chosen, sampling } from "./settings";
 
 export interface HistogramState {
   bounds: number[];
@@ -28,6 +28,7 @@ export interface ModelState {
   pool?: { tokens: number; free: number; cached: number; pinned: number };
   memory?: { weights: number; kv: number; states: number; tower: number };
   abilities?: { generate: boolean; chat: boolean; vision: boolean; tools: boolean; thinking: boolean };
+  sampling?: Record<string, number>; // what the model proposes
   counters?: Record<string, number>;
   histograms?: Record<string, HistogramState>;
 }
@@ -60,6 +61,12 @@ export async function askState(): Promise<ServerState | null> {
 export const model = computed<ModelState | undefined>(() => {
   const all = serverState.value?.models ?? [];
   return all.find((one) => one.name === chosen.value.model) ?? all[0];
+});
+// How chats are sampled when neither the model nor the reader says so: at OpenAI's temperature of 1 small models ramble.
+export const standIn = computed((): Record<string, number> => {
+  const proposed = model.value?.sampling;
+  const said = ["temperature", "top_p", "top_k", "min_p"].some((name) => sampling.value.values[name] !== undefined);
+  return proposed && Object.keys(proposed).length === 0 && !said ? { temperature: 0.7, top_p: 0.9 } : {};
 });
 export const modelName = computed(() => model.value?.name ?? chosen.value.model);
 

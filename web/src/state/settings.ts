@@ -15,7 +15,7 @@ export interface Knob {
 }
 
 export const knobs: Knob[] = [
-  { name: "temperature", label: "Temperature", about: "0 always takes the likeliest token", min: 0, max: 2, step: 0.05, usual: "the model's" },
+  { name: "temperature", label: "Temperature", about: "0 always takes the likeliest token", min: 0, max: 2, step: 0.05, usual: "1" },
   { name: "top_p", label: "Top p", about: "the likeliest tokens that together have this share", min: 0, max: 1, step: 0.01, usual: "1" },
   { name: "top_k", label: "Top k", about: "so many of the likeliest tokens; -1 is all", min: -1, max: 1000, step: 1, usual: "all", integer: true },
   { name: "min_p", label: "Min p", about: "tokens at least so likely beside the likeliest", min: 0, max: 1, step: 0.01, usual: "0" },

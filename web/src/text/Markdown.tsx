@@ -3,6 +3,7 @@ import { Lexer, type Token, type Tokens } from "marked";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { CopyButton } from "../shell/bits";
+import { indented } from "./json";
 
 const entities: Record<string, string> = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'" };
 const plain = (text: string): string => text.replace(/&(?:amp|lt|gt|quot|#39);/g, (found) => entities[found]!);
@@ -45,6 +46,15 @@ function Table({ table }: { table: Tokens.Table }) {
   );
 }
 
+function Code({ language, text }: { language: string; text: string }) {
+  return (
+    <figure class="code">
+      <figcaption><span>{language}</span><CopyButton text={text} /></figcaption>
+      <pre tabIndex={0}><code>{text}</code></pre>
+    </figure>
+  );
+}
+
 function blocks(tokens: Token[]): ComponentChildren {
   return tokens.map((token) => {
     switch (token.type) {
@@ -55,12 +65,7 @@ function blocks(tokens: Token[]): ComponentChildren {
         const Head = (token.depth <= 2 ? "h3" : "h4") as "h3";
         return <Head>{inline(token.tokens)}</Head>;
       }
-      case "code": return (
-        <figure class="code">
-          <figcaption><span>{token.lang || "text"}</span><CopyButton text={token.text} /></figcaption>
-          <pre tabIndex={0}><code>{token.text}</code></pre>
-        </figure>
-      );
+      case "code": return <Code language={token.lang || "text"} text={token.text} />;
       case "list": return token.ordered
         ? <ol start={token.start || 1}>{(token as Tokens.List).items.map((item) => <Item item={item} />)}</ol>
         : <ul>{(token as Tokens.List).items.map((item) => <Item item={item} />)}</ul>;
@@ -70,6 +75,12 @@ function blocks(tokens: Token[]): ComponentChildren {
       default: return <p>{token.raw}</p>;
     }
   });
+}
+
+// An answer: JSON as JSON, also while it is written or where it was cut off; everything else as Markdown.
+export function Answer({ text }: { text: string }) {
+  const json = useMemo(() => indented(text) ?? (/^\{\s*"/.test(text) ? text : null), [text]);
+  return json === null ? <Markdown text={text} /> : <div class="said"><Code language="json" text={json} /></div>;
 }
 
 export function Markdown({ text }: { text: string }) {

@@ -168,7 +168,7 @@ function News() {
           <li key={one.key} class={one.kind}><time>{one.at.toLocaleTimeString("en-GB")}</time> {verbs[one.kind]} <b>{count(one.tokens)}</b> tokens{one.text && <> <code>{oneLine(one.text)}</code></>}</li>
         ))}
       </ol>
-      {happenings.value.length === 0 && <p class="note">Nothing yet. Ask something, and the tree grows.</p>}
+      {happenings.value.length === 0 && <p class="note">Nothing since you came here. Ask something, and see the tree grow.</p>}
     </section>
   );
 }

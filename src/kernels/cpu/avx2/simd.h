@@ -222,6 +222,15 @@ struct Simd {
     __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(as128(table16)));
     return {{_mm256_shuffle_epi8(table, nibbles.v[0]), _mm256_shuffle_epi8(table, nibbles.v[1])}};
   }
+  static inline F lookup_floats(B places, const float* table16) {  // by the lowest four bits of each 32-bit lane
+    const __m256 low = _mm256_loadu_ps(table16), high = _mm256_loadu_ps(table16 + 8);
+    F out;
+    for (int h = 0; h < 2; ++h)  // a permutation looks at three bits; the fourth, moved to the sign, chooses
+      out.v[h] =
+          _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, places.v[h]), _mm256_permutevar8x32_ps(high, places.v[h]),
+                           _mm256_castsi256_ps(_mm256_slli_epi32(places.v[h], 28)));
+    return out;
+  }
   static inline F as_floats(B a) { return {{_mm256_castsi256_ps(a.v[0]), _mm256_castsi256_ps(a.v[1])}}; }
   static inline F byte_to_float(B a, int index) {
     F out;

@@ -143,6 +143,9 @@ struct Simd {
     __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table16)));
     return {_mm512_shuffle_epi8(table, nibbles.v)};
   }
+  static inline F lookup_floats(B places, const float* table16) {  // by the lowest four bits of each 32-bit lane
+    return {_mm512_permutexvar_ps(places.v, _mm512_loadu_ps(table16))};
+  }
   static inline F as_floats(B a) { return {_mm512_castsi512_ps(a.v)}; }
   static inline F byte_to_float(B a, int index) {  // byte `index` of each 32-bit lane, unsigned
     return {_mm512_cvtepi32_ps(

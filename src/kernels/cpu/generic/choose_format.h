@@ -63,6 +63,8 @@ auto choose_format(DType type, Choose choose) -> decltype(choose.template operat
       return choose.template operator()<Group<DType::g4_32, 4, 1>>();
     case DType::g8_32:
       return choose.template operator()<Group<DType::g8_32, 8, 1>>();
+    case DType::g2_64:
+      return choose.template operator()<Group<DType::g2_64, 2, 2>>();
     case DType::g2_128:
       return choose.template operator()<Group<DType::g2_128, 2, 4>>();
     case DType::g3_128:

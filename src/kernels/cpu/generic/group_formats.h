@@ -5,7 +5,10 @@
 // multiplied by scale().
 #pragma once
 
+#include <array>
+
 #include "kernels/cpu/generic/formats.h"
+#include "tensor/group_blocks.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
@@ -13,7 +16,7 @@ inline const float* floats(const std::uint8_t* p) {
   return reinterpret_cast<const float*>(p);
 }
 
-// Codes of 2, 3, 4 or 8 bits, a scale and a zero point for 32 or 128 values. Scales of less than eight bits are f16 and
+// Codes of 2, 3, 4 or 8 bits, a scale and a zero point for 32, 64 or 128 values. Scales of less than eight bits are f16 and
 // raised (kScaleRaise); a power of two takes them back exactly.
 template <DType kOf, int kBits, int kParts>
 struct Group {
@@ -61,37 +64,15 @@ struct Float8 {
   }
 };
 
-// The four bytes of sixteen floats, apart, as lookup() takes them.
-struct FloatTable {
-  std::uint8_t bytes[4][16];
-  static constexpr FloatTable of(const std::uint32_t (&values)[16]) {
-    FloatTable out{};
-    for (int b = 0; b < 4; ++b)
-      for (int i = 0; i < 16; ++i) out.bytes[b][i] = static_cast<std::uint8_t>(values[i] >> (8 * b));
-    return out;
-  }
-};
-inline constexpr FloatTable kNf4 =
-    FloatTable::of({0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f, 0xbdba7871, 0x00000000,
-                    0x3da2faff, 0x3e24cae3, 0x3e7c04dd, 0x3ead033a, 0x3ee1a4b8, 0x3f1007ab, 0x3f3913b3, 0x3f800000});
-inline constexpr FloatTable kFp4 =
-    FloatTable::of({0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000, 0x3e2aaaab, 0x3e800000,
-                    0x00000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000, 0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000});
-
 // Codes of four bits into a table of floats, and a scale.
-template <DType kOf, const FloatTable& kTable>
+template <DType kOf, const std::array<float, 16>& kTable>
 struct FourBitFloats {
   static constexpr DType kType = kOf;
   static constexpr int kBlock = 64, kGroups = 1, kBytes = 64 + 2 * kNibbleBytes;
   static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load(floats(b)); }
   static Simd::F value(const std::uint8_t* b, int step, int i) {
-    const Simd::B four = nibbles(b + 64 + step / 8 * kNibbleBytes, step % 8);
-    const Simd::B places = Simd::shift_right(four, 8 * i);  // in the lowest byte of a lane
-    const auto byte = [&](int n) {                          // n of the float, the others zero
-      const Simd::B alone = Simd::shift_left(Simd::lookup(places, kTable.bytes[n]), 24);
-      return Simd::shift_right(alone, 24 - 8 * n);
-    };
-    return Simd::as_floats(Simd::bor(Simd::bor(byte(0), byte(1)), Simd::bor(byte(2), byte(3))));
+    const Simd::B both = Simd::bload(b + 64 + step / 8 * kNibbleBytes + 64 * (step & 3));
+    return Simd::lookup_floats(Simd::shift_right(both, 8 * i + (step & 4)), kTable.data());
   }
 };
 
@@ -104,9 +85,9 @@ auto choose_float_format(DType type, Choose choose) -> decltype(choose.template 
     case DType::f8_128:
       return choose.template operator()<Float8<DType::f8_128, 128>>();
     case DType::nf4:
-      return choose.template operator()<FourBitFloats<DType::nf4, kNf4>>();
+      return choose.template operator()<FourBitFloats<DType::nf4, kNf4Values>>();
     case DType::fp4:
-      return choose.template operator()<FourBitFloats<DType::fp4, kFp4>>();
+      return choose.template operator()<FourBitFloats<DType::fp4, kFp4Table>>();
     default:
       return nullptr;
   }

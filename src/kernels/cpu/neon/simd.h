@@ -222,6 +222,15 @@ struct Simd {
     uint8x16_t table = vld1q_u8(table16);
     return map<B>([&](int q) { return vqtbl1q_u8(table, nibbles.v[q]); });
   }
+  static inline F lookup_floats(B places, const float* table16) {  // by the lowest four bits of each 32-bit lane
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(table16);
+    const uint8x16x4_t table = {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32), vld1q_u8(bytes + 48)}};
+    return map<F>([&](int q) {  // the four bytes of a float stand at 4 * place + 0..3
+      const uint32x4_t place = vandq_u32(vreinterpretq_u32_u8(places.v[q]), vdupq_n_u32(15));
+      const uint32x4_t at = vmlaq_u32(vdupq_n_u32(0x03020100), place, vdupq_n_u32(0x04040404));
+      return vreinterpretq_f32_u8(vqtbl4q_u8(table, vreinterpretq_u8_u32(at)));
+    });
+  }
   static inline F as_floats(B a) {
     return map<F>([&](int q) { return vreinterpretq_f32_u8(a.v[q]); });
   }

@@ -197,6 +197,11 @@ struct Simd {
   static inline B lookup(B nibbles, const std::uint8_t* table16) {
     return bytes([&](int i) { return table16[nibbles.v[i] & 15]; });
   }
+  static inline F lookup_floats(B places, const float* table16) {  // by the lowest four bits of each 32-bit lane
+    F out;
+    for (int i = 0; i < 16; ++i) out.v[i] = table16[places.v[4 * i] & 15];
+    return out;
+  }
   static inline F as_floats(B a) {
     F out;
     __builtin_memcpy(&out, &a, 64);
