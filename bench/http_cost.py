@@ -33,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = os.environ.get("ESPALIER_BINARY", str(ROOT / "build" / "espalier"))
 READER = os.environ.get("ESPALIER_STREAM_READER", str(ROOT / "build" / "release" / "bin" / "stream_reader_bench"))
 TOKENIZER = ROOT / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
+DELIVERY = "espalier_token_delivery_seconds"
 TICKS = os.sysconf("SC_CLK_TCK")
 SHAPE = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
@@ -113,15 +114,16 @@ def body_of(server, tokens):
                        "max_tokens": tokens, "ignore_eos": True, "skip_special_tokens": False})
 
 
-def read_streams(server, args, streams, seconds):
+def read_streams(server, args, streams, seconds, delay=False):
     """What the client counted, and what the server's threads took meanwhile."""
     environment = {**os.environ, "SSL_CERT_FILE": str(args.folder / "cert.pem")} if server.url.startswith("https") else None
     client = subprocess.Popen([READER, server.url + "/v1/chat/completions", body_of(server, args.tokens), str(streams), str(seconds), "2"],
                               stdout=subprocess.PIPE, text=True, env=environment)
     assert client.stdout.readline() == "begin\n"
-    before = server.processor_seconds()
+    before, counted = server.processor_seconds(), server.histogram(DELIVERY) if delay else {}
     told = json.loads(client.stdout.readline())
     after = server.processor_seconds()
+    told["delays"] = {bound: count - counted[bound] for bound, count in server.histogram(DELIVERY).items()} if delay else {}
     if client.wait() != 0:
         sys.exit("the client failed")
     told["tokens"] = told["events"] - 2 * told["streams"]  # a stream's first event has the role, its last one is [DONE]
@@ -196,8 +198,8 @@ def measure_delay(args):
     slow = make_model(args.folder / "slow", **SLOW)
     for label, model in (("nothing", args.model), ("some milliseconds", slow)):
         with Server(model, *args.flags) as server:
-            told = read_streams(server, args, 64, args.seconds)
-            counts = server.histogram("espalier_token_delivery_seconds")
+            told = read_streams(server, args, 64, args.seconds, delay=True)
+            counts = told["delays"]
             steps = server.histogram("espalier_engine_step_seconds")
             shares = ", ".join(f"p{100 * share:g} {1000 * quantile(counts, share):.3f} ms" for share in (0.5, 0.9, 0.99, 0.999))
             print(f"64 streams, a model that costs {label} (median step {1000 * quantile(steps, 0.5):.1f} ms): "
