@@ -31,7 +31,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = os.environ.get("ESPALIER_BINARY", str(ROOT / "build" / "espalier"))
-READER = os.environ.get("ESPALIER_STREAM_READER", str(ROOT / "build" / "release" / "bin" / "stream_reader_bench"))
+READER = str(ROOT / "build" / "release" / "bin" / "stream_reader_bench")
 TOKENIZER = ROOT / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 DELIVERY = "espalier_token_delivery_seconds"
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -56,7 +56,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void woken();    // the exchange has output
   void forward();  // sends what it has
   void forward_output(ExchangeOutput& output);
-  void tell_sent();
   void decorate(int status, Headers& headers) const;
   void send_response(HttpResponse response);
   void send_stream_head(StreamHead head);

@@ -30,6 +30,13 @@ class ActiveGuard {
   ActiveRequests& active_;
 };
 
+// Says how long these parts took once the kernel has taken all of them.
+void tell_sent(Parts& parts, const Channel& channel, const ServerHooks& hooks) {
+  if (parts.count == 0 || channel.unsent() > 0 || channel.broken()) return;
+  if (hooks.sent) hooks.sent(Clock::now() - parts.since, parts.count);
+  parts = {};
+}
+
 }  // namespace
 
 // ---- answering ----------------------------------------------------------------------------------------------------
@@ -82,13 +89,7 @@ void Connection::forward() {
   while (!answered_ && exchange_->take(output)) forward_output(output);
   channel_->flush();
   exchange_->set_in_flight(channel_->unsent());
-  tell_sent();
-}
-
-void Connection::tell_sent() {
-  if (unsent_parts_.count == 0 || channel_->unsent() > 0 || channel_->broken()) return;
-  if (state_->hooks.sent) state_->hooks.sent(Clock::now() - unsent_parts_.since, unsent_parts_.count);
-  unsent_parts_ = {};
+  tell_sent(unsent_parts_, *channel_, state_->hooks);
 }
 
 void Connection::forward_output(ExchangeOutput& output) {
@@ -162,7 +163,7 @@ asio::awaitable<void> Connection::finish_sending() {
     co_await channel_->wait(channel_->last_sent() + state_->options.write_timeout);
     check_time();
   }
-  tell_sent();
+  tell_sent(unsent_parts_, *channel_, state_->hooks);
 }
 
 // After the last answer the client may still be sending. Closing now would reset the connection and could destroy the
