@@ -386,7 +386,7 @@ class Hostile(ServerCase):
                 reply = self.server.post("/generate", native(**{**constraint, "max_new_tokens": 20}))
                 took = time.monotonic() - begin
                 shown = str(constraint)[:60]
-                self.assertIn(reply.status, (200, 400, 413, 422), (shown, reply.body[:300]))
+                self.assertIn(reply.status, (200, 400, 413, 422, 503), (shown, reply.body[:300]))
                 self.assertLess(took, 20, shown)
                 print(f"{took:6.2f} s  {reply.status}  {shown}")
         finally:
