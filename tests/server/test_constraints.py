@@ -383,10 +383,12 @@ class Hostile(ServerCase):
         try:
             for constraint in CONSTRAINTS:
                 begin = time.monotonic()
-                reply = self.server.post("/generate", native(**{**constraint, "max_new_tokens": 20}))
+                body = native(**{**constraint, "max_new_tokens": 20})
+                while (reply := self.server.post("/generate", body)).status == 503 and b"being compiled; try again" in reply.body:
+                    time.sleep(0.1)  # the one before still holds the compiler
                 took = time.monotonic() - begin
                 shown = str(constraint)[:60]
-                self.assertIn(reply.status, (200, 400, 413, 422, 503), (shown, reply.body[:300]))
+                self.assertIn(reply.status, (200, 400, 413, 422), (shown, reply.body[:300]))
                 self.assertLess(took, 20, shown)
                 print(f"{took:6.2f} s  {reply.status}  {shown}")
         finally:
