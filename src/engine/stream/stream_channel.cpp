@@ -40,15 +40,15 @@ bool StreamChannel::wait(std::chrono::milliseconds limit) {
 }
 
 void StreamChannel::on_ready(std::function<void()> callback) {
-  auto shared = callback ? std::make_shared<const std::function<void()>>(std::move(callback)) : nullptr;
+  const auto given = callback ? std::make_shared<const std::function<void()>>(std::move(callback)) : nullptr;
+  auto before = given;  // the one before dies outside the lock
   bool now = false;
   {
     std::lock_guard lock(mutex_);
-    callback_.swap(shared);
+    callback_.swap(before);
     now = !events_.empty();
-    if (now) shared = callback_;
   }
-  if (now && shared) (*shared)();
+  if (now && given) (*given)();
 }
 
 void StreamChannel::stop(int choice) {
