@@ -29,8 +29,9 @@ import tempfile
 import time
 import urllib.request
 
+from restart import start  # it lies beside this file
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROGRAM = os.environ.get("ESPALIER_BINARY", str(ROOT / "build" / "espalier"))
 READER = str(ROOT / "build" / "release" / "bin" / "stream_reader_bench")
 TOKENIZER = ROOT / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 DELIVERY = "espalier_token_delivery_seconds"
@@ -68,18 +69,7 @@ def make_certificate(folder):
 
 class Server:
     def __init__(self, model, *flags):
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([PROGRAM, "serve", str(model), "--load-format", "dummy", "--port", "0", *flags],
-                                        stderr=self.log, stdout=subprocess.DEVNULL)
-        while True:
-            self.log.seek(0)
-            text = self.log.read().decode()
-            if found := re.search(r"ready on (https?://[^ ]+)", text):
-                self.url = found[1]
-                break
-            if self.process.poll() is not None:
-                sys.exit(text)
-            time.sleep(0.02)
+        self.process, self.url = start([str(model), "--load-format", "dummy", *flags])
 
     def __enter__(self):
         return self

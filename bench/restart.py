@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.request
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier")
+PROGRAM = os.environ.get("ESPALIER_BINARY", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier"))
 
 
 def start(flags):
@@ -28,11 +28,11 @@ def start(flags):
     while True:
         log.seek(0)
         text = log.read().decode()
-        found = re.search(r"ready on http://[^ :]+:(\d+)", text)
+        found = re.search(r"ready on (https?)://[^ :]+:(\d+)", text)
         if found:
             process.said = text
             print(f"ready after {time.monotonic() - began:.2f} s", file=sys.stderr)
-            return process, f"http://127.0.0.1:{found[1]}"
+            return process, f"{found[1]}://127.0.0.1:{found[2]}"
         if process.poll() is not None:
             sys.exit(text)
         time.sleep(0.02)
