@@ -28,12 +28,16 @@ Tensor made_tensor(std::string name, Shape shape, DType type, std::shared_ptr<Ro
 
 // --- FP8 ---
 
-// The scale of value k of row r is scales[r / rows * line + k / columns].
+// The scale of value k of row r is stored value r / rows * line + k / columns. They are read where they lie: those of all
+// matrices of MXFP8 as floats would be an eighth of the checkpoint.
 struct BlockScales {
-  std::vector<float> values;
+  const Tensor* stored;  // null: 1
   std::int64_t rows, columns, line;
   float at(std::int64_t row, std::int64_t k) const {
-    return values[static_cast<std::size_t>(row / rows * line + k / columns)];
+    if (stored == nullptr) return 1;
+    const std::int64_t i = row / rows * line + k / columns;
+    if (stored->dtype != DType::u8) return float_at(*stored, i);
+    return f8_e8m0_to_float(static_cast<std::uint8_t>(stored->data[static_cast<std::size_t>(i)]));  // MX
   }
 };
 
@@ -41,9 +45,9 @@ struct BlockScales {
 template <int kValues>
 class TurnedFloat8Rows final : public MadeRows {
  public:
-  TurnedFloat8Rows(const Tensor& codes, BlockScales scales, std::int64_t first, std::int64_t inputs,
+  TurnedFloat8Rows(const Tensor& codes, const BlockScales& scales, std::int64_t first, std::int64_t inputs,
                    std::vector<const Tensor*> sources)
-      : MadeRows(std::move(sources)), codes_(codes), scales_(std::move(scales)), first_(first), inputs_(inputs) {}
+      : MadeRows(std::move(sources)), codes_(codes), scales_(scales), first_(first), inputs_(inputs) {}
 
   void make(std::int64_t row, std::span<std::byte> out) const override {
     auto* block = reinterpret_cast<BlockScaled<kValues>*>(out.data());
@@ -64,8 +68,8 @@ class TurnedFloat8Rows final : public MadeRows {
 // Rows of e4m3 with scales.
 class Float8Rows final : public MadeRows {
  public:
-  Float8Rows(const Tensor& codes, BlockScales scales, DType type, std::vector<const Tensor*> sources)
-      : MadeRows(std::move(sources)), codes_(codes), scales_(std::move(scales)), type_(type) {}
+  Float8Rows(const Tensor& codes, const BlockScales& scales, DType type, std::vector<const Tensor*> sources)
+      : MadeRows(std::move(sources)), codes_(codes), scales_(scales), type_(type) {}
 
   void make(std::int64_t row, std::span<std::byte> out) const override {
     const std::span<const std::byte> codes = codes_.row(row);
@@ -110,32 +114,23 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-std::vector<float> scale_values(const Tensor& t) {
-  if (t.dtype != DType::u8) return decode(t);
-  std::vector<float> out;  // MX: powers of two
-  for (const std::byte e : t.data) out.push_back(f8_e8m0_to_float(static_cast<std::uint8_t>(e)));
-  return out;
-}
-
 // Experts side by side are rows one below the other: `outputs` of each.
 Result<BlockScales> block_scales(const Tensor& t, const Tensor& codes, const Quantisation& how) {
   const std::int64_t outputs = codes.shape[codes.shape.size() - 2], inputs = codes.columns(), rows = codes.rows();
   const std::int64_t count = t.elements(), columns = t.columns(), experts = rows / outputs;
   if (count < 1) return unfit(t, "it is empty");
-  std::vector<float> values = scale_values(t);
-  if (count == 1) return BlockScales{std::move(values), rows, inputs, 1};
-  if (count == experts) return BlockScales{std::move(values), outputs, inputs, 1};
+  if (count == 1) return BlockScales{&t, rows, inputs, 1};
+  if (count == experts) return BlockScales{&t, outputs, inputs, 1};
   const Shape a_row(codes.shape.begin(), codes.shape.end() - 1);
-  if (count == rows && (t.shape.size() == 1 || columns == 1 || t.shape == a_row))
-    return BlockScales{std::move(values), 1, inputs, 1};
+  if (count == rows && (t.shape.size() == 1 || columns == 1 || t.shape == a_row)) return BlockScales{&t, 1, inputs, 1};
   if (t.shape.size() >= 2) {
     const std::int64_t lines = t.shape[t.shape.size() - 2];
     if (lines == outputs && count == rows * columns && inputs % columns == 0)
-      return BlockScales{std::move(values), 1, inputs / columns, columns};
+      return BlockScales{&t, 1, inputs / columns, columns};
     const bool even = experts == 1 || outputs % how.block_rows == 0;
     if (even && lines == round_up(outputs, how.block_rows) && columns == round_up(inputs, how.block_columns) &&
         count == experts * lines * columns)
-      return BlockScales{std::move(values), how.block_rows, how.block_columns, columns};
+      return BlockScales{&t, how.block_rows, how.block_columns, columns};
   }
   return unfit(t, fmt::format("scales of {} {} are needed: one, one a row, or one for each block of {} x {}",
                               codes.name, to_string(codes.shape), how.block_rows, how.block_columns));
@@ -148,7 +143,7 @@ Result<Tensor> float8_weight(const ModuleTensors& of, std::string_view weight, c
   if (codes->dtype != DType::f8_e4m3) return unknown_format(*codes, "floats of 8 bits are supported as F8_E4M3");
   if (codes->shape.size() < 2 || codes->elements() == 0) return unfit(*codes, "it must be a matrix");
   std::vector<const Tensor*> sources = {codes};
-  BlockScales scales{{1.0f}, codes->rows(), codes->columns(), 1};
+  BlockScales scales{nullptr, codes->rows(), codes->columns(), 1};
   for (const std::string_view end : {"_scale", "_scale_inv"})
     if (const Tensor* stored = of.find(end)) {
       ESP_TRY(scales, block_scales(*stored, *codes, how));
@@ -161,7 +156,7 @@ Result<Tensor> float8_weight(const ModuleTensors& of, std::string_view weight, c
   };
   const DType type = fits(kLongFloatBlock) ? DType::f8_128 : fits(kFloatBlock) ? DType::f8_32 : DType::f32;
   return made_tensor(codes->name, codes->shape, type,
-                     std::make_shared<Float8Rows>(*codes, std::move(scales), type, std::move(sources)));
+                     std::make_shared<Float8Rows>(*codes, scales, type, std::move(sources)));
 }
 
 // --- four bits with a power of two for each 32 values ---
