@@ -146,6 +146,18 @@ ModelShape shape_of(const Hyperparameters& made) {
   return model;
 }
 
+// What generation_config.json proposes, under the names that llama.cpp reads.
+void put_generation(const GenerationDefaults& defaults, GgufKeys& keys) {
+  const auto put = [&](const char* key, std::optional<double> value) {
+    if (value) keys.put(fmt::format("general.sampling.{}", key), static_cast<float>(*value));
+  };
+  if (defaults.top_k && *defaults.top_k >= 0) keys.count("general.sampling.top_k", *defaults.top_k);
+  put("top_p", defaults.top_p);
+  put("min_p", defaults.min_p);
+  put("temp", defaults.temperature);
+  put("penalty_repeat", defaults.repetition_penalty);
+}
+
 }  // namespace
 
 Result<Job> gguf_from_folder(const Source& source, const JobWishes& wishes) {
@@ -162,6 +174,7 @@ Result<Job> gguf_from_folder(const Source& source, const JobWishes& wishes) {
   keys.put("general.architecture", made.architecture);
   keys.put("general.type", std::string("model"));
   keys.put("general.name", std::filesystem::path(source.path).lexically_normal().filename().string());
+  put_generation(source.files.defaults, keys);
   keys.all.insert(keys.all.end(), made.keys.all.begin(), made.keys.all.end());
   keys.put("general.quantization_version", kQuantisationVersion);
   keys.put("general.file_type", wishes.target.file_type);

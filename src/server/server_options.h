@@ -121,7 +121,7 @@ struct ServerOptions {
           "streams end with usage even when stream_options does not ask");
     field(o.cache_salt_from_key, "cache-salt-from-key", "", "clients with different keys share no cached prefix");
     field(o.sampling_defaults, "sampling-defaults", "model|openai",
-          "what chat requests leave open: the model's generation_config.json, or OpenAI's values");
+          "what chat requests leave open: what the model's files propose, or OpenAI's values");
     field(o.json_whitespace, "json-whitespace", "compact|flexible",
           "between the tokens of constrained JSON, where the request does not say: none, or some");
     field(o.chat_template, "chat-template", "FILE", "a Jinja file, or the template itself, instead of the model's own");

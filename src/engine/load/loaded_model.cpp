@@ -53,6 +53,7 @@ void choose_draft_layer(const EngineOptions& options, ModelFiles& files) {
 Result<> open_gguf(const fs::path& path, const EngineOptions& options, ModelFiles& files) {
   ESP_TRY(GgufFile gguf, GgufFile::open(path));
   ESP_TRY(files.config, read_gguf_config(gguf));
+  files.defaults = read_gguf_generation(gguf);
   choose_draft_layer(options, files);
   ESP_TRY(files.pooled, choose_purpose(options, std::nullopt, Json(), files.config));
   files.naming = Naming::gguf;

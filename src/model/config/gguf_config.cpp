@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "base/json/json.h"
+#include "base/log.h"
 #include "model/arch/parts.h"
 #include "model/arch/table.h"
 #include "model/fields/rope.h"
@@ -183,10 +185,40 @@ class Reader {
   ModelConfig made_;
 };
 
+// The value where it is there and in range.
+template <class T>
+std::optional<T> usable(const Result<std::optional<T>>& value, std::string_view file) {
+  if (value.ok()) return *value;
+  log::warning("{}: {}; it is not used", file, value.error().message);
+  return std::nullopt;
+}
+
+// The number that was written: 0.95, not 0.949999988, which is the float nearest to it.
+std::optional<double> shortest(std::optional<double> value) {
+  if (!value) return value;
+  const std::string text = fmt::format("{}", static_cast<float>(*value));
+  std::from_chars(text.data(), text.data() + text.size(), *value);
+  return value;
+}
+
 }  // namespace
 
 Result<ModelConfig> read_gguf_config(const GgufFile& file) {
   return Reader(file).read();
+}
+
+GenerationDefaults read_gguf_generation(const GgufFile& file) {
+  const auto number = [&](std::string_view key, NumberRange range) {
+    return shortest(usable(file.metadata().find_number(key, range), file.name()));
+  };
+  GenerationDefaults made;
+  made.temperature = number("general.sampling.temp", {.low = 0, .high = 100});
+  made.top_p = number("general.sampling.top_p", {.low = 0, .high = 1});
+  made.min_p = number("general.sampling.min_p", {.low = 0, .high = 1});
+  made.repetition_penalty = number("general.sampling.penalty_repeat", {.low = 0, .high = 10, .above_low = true});
+  made.top_k =
+      usable(file.metadata().find_integer("general.sampling.top_k", {-1, ConfigLimits::vocabulary}), file.name());
+  return made;
 }
 
 }  // namespace espalier

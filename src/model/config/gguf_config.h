@@ -14,4 +14,8 @@ namespace espalier {
 
 Result<ModelConfig> read_gguf_config(const GgufFile& file);
 
+// What general.sampling.* proposes, as generation_config.json does beside other checkpoints. A value outside its range is
+// left out, with a warning: the file can do without.
+GenerationDefaults read_gguf_generation(const GgufFile& file);
+
 }  // namespace espalier

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/json/json.h"
 #include "model/declared_blocks.h"
@@ -51,6 +52,39 @@ std::string refusal(const std::string& arch, const std::function<void(GgufWriter
 }
 
 void nothing(GgufWriter&) {}
+
+TEST(GgufConfig, ReadsWhatAFileProposesForSampling) {
+  const testing::TempFolder folder;
+  const auto generation = [&](const std::function<void(GgufWriter&)>& fill) {
+    GgufWriter writer;
+    writer.put("general.architecture", "llama");
+    fill(writer);
+    auto file = GgufFile::open(folder.write("m.gguf", writer.head()));
+    EXPECT_TRUE(file.ok()) << file.error().message;
+    return read_gguf_generation(*file);
+  };
+  const GenerationDefaults all = generation([](GgufWriter& w) {
+    w.put("general.sampling.temp", 0.6f);
+    w.put("general.sampling.top_p", 0.95f);
+    w.put("general.sampling.min_p", 0.01f);
+    w.put("general.sampling.top_k", 20u);
+    w.put("general.sampling.penalty_repeat", 1.05f);
+  });
+  EXPECT_EQ(all.temperature, 0.6);
+  EXPECT_EQ(all.top_p, 0.95);
+  EXPECT_EQ(all.min_p, 0.01);
+  EXPECT_EQ(all.top_k, 20);
+  EXPECT_EQ(all.repetition_penalty, 1.05);
+  const GenerationDefaults wrong = generation([](GgufWriter& w) {
+    w.put("general.sampling.temp", -1.0f);
+    w.put("general.sampling.top_k", "many");
+    w.put("general.sampling.top_p", std::numeric_limits<float>::quiet_NaN());
+  });
+  EXPECT_EQ(wrong.temperature, std::nullopt);
+  EXPECT_EQ(wrong.top_k, std::nullopt);
+  EXPECT_EQ(wrong.top_p, std::nullopt);
+  EXPECT_EQ(generation(nothing).temperature, std::nullopt);
+}
 
 TEST(GgufConfig, ReadsAPlainLlamaWithDefaults) {
   auto config = read("llama", nothing);
