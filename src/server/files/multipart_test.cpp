@@ -34,8 +34,8 @@ TEST(Multipart, TakesPartsWithTheirNamesAndFiles) {
 
 TEST(Multipart, ContentMayLookLikeADelimiter) {
   const std::string content = "\r\n--XyZw\r\n--Xy\r\r\n--XyZ-\r\n\r--XyZ--";
-  const auto parts =
-      parse_multipart(kType, "--XyZ\r\nContent-Disposition: form-data; name=f\r\n\r\n" + content + "\r\n--XyZ--");
+  const std::string body = "--XyZ\r\nContent-Disposition: form-data; name=f\r\n\r\n" + content + "\r\n--XyZ--";
+  const auto parts = parse_multipart(kType, body);
   ASSERT_TRUE(parts.ok()) << parts.error().message;
   ASSERT_EQ(parts->size(), 1u);
   EXPECT_EQ(parts->front().content, content);
