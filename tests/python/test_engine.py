@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import espalier as sgl
+from small_model import ARGUMENTS, GOLDEN
 
 GREEDY = {"max_new_tokens": 8, "temperature": 0}
 
@@ -97,6 +98,17 @@ def test_an_embedding_engine_gives_vectors_and_ranks(model):
             one.embed(["a", " "])
         with pytest.raises(ValueError, match="generates no text"):
             one.generate("x", GREEDY)
+
+
+def test_an_embedding_engine_takes_adapters():
+    adapter = GOLDEN.parents[1] / "lora" / "lora-one-layer"
+    with sgl.Engine(model_path=str(GOLDEN), **ARGUMENTS, is_embedding=True, lora_paths={"mine": str(adapter)}) as one:
+        texts = ["the quick brown fox"] * 2
+        plain, adapted = (reply["embedding"] for reply in one.encode(texts, lora_path=[None, "mine"]))
+        assert plain == one.encode(texts[0])["embedding"] != adapted
+        assert one.embed(texts, lora_path="mine") == [adapted] * 2
+        with pytest.raises(sgl.ProgramError, match="nobody"):
+            one.encode("a", lora_path="nobody")
 
 
 def test_an_engine_that_was_shut_down_refuses(model):

@@ -8,6 +8,7 @@ import unittest
 
 from graphs import embed, gen, graph, text
 from harness import Server
+from infill_model import infill_model
 from test_embeddings import some
 from test_lora import some_adapter
 
@@ -115,6 +116,36 @@ class Generating(Routes):
         listed = {one["name"]: one for one in self.server.get("/api/tags").json["models"]}
         self.assertEqual(listed["first:latest"]["details"]["parent_model"], f"{self.base}:latest")
         self.assertGreater(listed["first:latest"]["size"], 1000)
+
+
+class FillingIn(Routes):
+    @classmethod
+    def setUpClass(cls):
+        made = infill_model()
+        cls.model = made.__enter__()
+        cls.addClassCleanup(made.__exit__, None, None, None)
+        super().setUpClass()
+
+    def test_infill_applies_it(self):
+        body = {"input_prefix": "one two ", "input_suffix": " four", "n_predict": 12, "temperature": 0, "ignore_eos": True}
+        self.check_every_route({"/infill": (body, lambda a: a["content"])})
+
+
+class YesNoReranker(Routes):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = some("rerank-", "rerank-text-qwen3")
+        config = json.loads((cls.model / "config.json").read_text())
+        cls.width, cls.outputs = config["hidden_size"], config["num_attention_heads"] * config["head_dim"]
+        super().setUpClass()
+
+    @classmethod
+    def adapter(cls, folder, seed):
+        return some_adapter(folder, 70 + seed, hidden=cls.width, outputs=cls.outputs)
+
+    def test_reranking_applies_it(self):
+        body = {"query": "seven", "documents": [PROMPT, "five"], "return_documents": False}
+        self.check_every_route({"/v1/rerank": (body, lambda a: sorted(one["relevance_score"] for one in a["results"]))})
 
 
 class Embedding(Routes):
