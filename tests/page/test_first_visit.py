@@ -67,6 +67,13 @@ class FirstVisit(ChatCase):
         expect(page.get_by_role("alert")).to_contain_text("half.json is no JSON")
         expect(page.locator(".in-force")).to_have_count(0)
 
+    def test_a_dropped_program_opens_in_its_view(self):
+        page = self.open(self.server)
+        program = {"name": "dropped", "streams": 1, "nodes": [{"kind": "text", "stream": 0, "text": "Hello"}]}
+        self.drop(page, "p.json", "application/json", json.dumps(program).encode())
+        expect(page.get_by_role("heading", name="Program", exact=True)).to_be_visible()
+        expect(page.locator(".program .bar")).to_contain_text("dropped: 1 stream, 1 nodes")
+
     def test_text_that_only_looks_like_json_is_text(self):
         page = self.open(self.server)
         self.set_form(page, r"\[1\] a \{b\}")

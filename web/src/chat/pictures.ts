@@ -1,6 +1,7 @@
-// Files that somebody dropped, pasted or chose: pictures for the next question, a schema, or exported conversations.
+// Files that somebody dropped, pasted or chose: pictures for the next question, a schema, a program, or exported conversations.
 import { signal } from "@preact/signals";
 import { importChats } from "../state/chats";
+import { written } from "../state/program";
 import { model } from "../state/server";
 import { go, view } from "../shell/views";
 import { shape } from "../state/settings";
@@ -41,12 +42,17 @@ async function takeJson(file: File): Promise<void> {
     noted.value = `${importChats(text)} conversations came in.`;
     return;
   }
-  if (!read || !schemaWords.some((word) => Object.hasOwn(read, word))) {
-    refused.value = `${file.name} is no JSON schema: it has neither "type" nor "properties", "enum", "anyOf" and the like.`;
+  if (Array.isArray(read?.nodes)) {
+    written.value = { ...written.value, program: text.trim() };
+    go("program");
     return;
   }
-  const written = text.includes("\n") ? text.trim() : indented(text) ?? text;
-  shape.value = { ...shape.value, kind: "json_schema", texts: { ...shape.value.texts, json_schema: written } };
+  if (!read || !schemaWords.some((word) => Object.hasOwn(read, word))) {
+    refused.value = `${file.name} is no JSON schema: it has neither "type" nor "properties", "enum", "anyOf" and the like. Nor is it a program, which has "nodes".`;
+    return;
+  }
+  const lines = text.includes("\n") ? text.trim() : indented(text) ?? text;
+  shape.value = { ...shape.value, kind: "json_schema", texts: { ...shape.value.texts, json_schema: lines } };
   noted.value = `Answers now have the form of ${file.name}. The view Form shows it.`;
 }
 

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { ask, sentenceOf, wasStopped } from "../net/api";
 import { eventsOf } from "../net/events";
 import { count, Growing, Notice } from "../shell/bits";
-import { kept } from "../state/kept";
+import { written } from "../state/program";
 import { modelName } from "../state/server";
 import { samplingFields } from "../state/settings";
 import { type Box, layOut, type ProgramGraph, type Wire } from "./graph";
@@ -32,9 +32,6 @@ interface RunSeen {
   ended: boolean;
   errors: string[];
 }
-
-const [, first, given] = samples[0]!;
-const written = kept("espalier.program", { program: JSON.stringify(first, null, 1), arguments: JSON.stringify(given) });
 
 function BoxView({ box, run }: { box: Box; run: RunSeen | undefined }) {
   const seen = box.kind === "call" ? run?.nodes.get(box.nodes[0]!) : undefined;
