@@ -379,8 +379,12 @@ class RandomOperations : public DiskPrefixesTest {
       running_.clear();
       world_->disk->clear();
       if (!world_->failing) computed_.clear();  // else files may stay
+      cleared_ = true;
     }
-    if (which == 15) world_->failing = true;  // until the next restart
+    if (which == 15) {
+      if (std::exchange(cleared_, false)) world_->settle();  // files that cannot be removed would stay
+      world_->failing = true;                                // until the next restart
+    }
     if (which == 16) {
       const auto bytes = [&] {
         std::uint64_t sum = 0;
@@ -440,6 +444,7 @@ class RandomOperations : public DiskPrefixesTest {
   std::uint64_t owners_ = 0;
   std::int64_t hits_ = 0, restarts_ = 0;
   std::uint64_t loaded_ = 0, stored_ = 0;
+  bool cleared_ = false;
 };
 
 TEST_F(RandomOperations, NoWrongSlotIsEverHandedOutAndNobodyWaitsForEver) {

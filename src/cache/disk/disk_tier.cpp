@@ -48,6 +48,7 @@ DiskTier::~DiskTier() {
   read_buffers_->stop();
   reader_.stop();
   writer_.stop();
+  if (clears_ > 0) remove_files();  // the writing thread did not come to it
   if (!options_.keep) folder_->remove_all();
 }
 
@@ -342,10 +343,17 @@ void DiskTier::clear() {
   loads_.clear();
   catalogue_.clear();
   counters_.used_bytes.set(0);
-  writer_.submit([this](const CancelFlag&) {  // also when the tier is off: what is flushed must not come back
-    unpublished_ = {};
-    for (const auto& entry : folder_->list()) (void)folder_->remove(entry.name);
+  ++clears_;
+  writer_.submit([this](const CancelFlag&) {
+    remove_files();
+    --clears_;
   });
+}
+
+// Also when the tier is off: what is flushed must not come back.
+void DiskTier::remove_files() {
+  unpublished_ = {};
+  for (const auto& entry : folder_->list()) (void)folder_->remove(entry.name);
 }
 
 bool DiskTier::flush(Time until) {

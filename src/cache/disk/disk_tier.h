@@ -62,7 +62,7 @@ class DiskTier {
   using Time = std::chrono::steady_clock::time_point;
 
   static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options, DiskTierCounters& counters);  // outlive it
-  ~DiskTier();  // what still waits to be written is lost; flush() first
+  ~DiskTier();  // what still waits to be written is lost; flush() first. What clear() forgot is gone
 
   bool on() const { return !trouble_; }
   const std::filesystem::path& folder() const { return folder_->path(); }
@@ -157,6 +157,7 @@ class DiskTier {
   Result<CacheFolder::Unnamed> write_file(const std::string& name, PrefixFile& file,
                                           std::span<const std::byte> blocks) const;
   void remove(const std::string& name);
+  void remove_files();
   void publish_when_idle();
   void read(const Reading& reading, const CancelFlag& cancelled);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const;
@@ -176,6 +177,7 @@ class DiskTier {
   std::unordered_map<LoadId, CancelFlag> loads_;
 
   std::atomic<bool> trouble_{false};
+  std::atomic<int> clears_{0};  // that the writing thread has still to carry out
   bool obeyed_ = false;
   std::mutex mutex_;  // guards the two below
   std::vector<ReadResult> read_results_;

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <thread>
 
 #include "base/log.h"
 #include "cache/testing/test_folder.h"
@@ -370,6 +372,24 @@ TEST_F(DiskTierTest, WhenTheDiskIsBehindStoringIsDroppedAndNobodyWaits) {
   EXPECT_EQ(dropped, 16) << "four buffers";
   EXPECT_EQ(tier->counters().dropped_tokens_busy.value(), 16u * kBlockTokens);
   EXPECT_TRUE(tier->flush(soon()));
+}
+
+TEST_F(DiskTierTest, WhatWasClearedIsNotThereAtTheNextStart) {
+  std::atomic<bool> slow{false};
+  auto o = options();
+  o.fault = [&](FileCall) {
+    if (slow) std::this_thread::sleep_for(50ms);
+    return 0;
+  };
+  auto tier = open(o);
+  store(*tier, sequence(2));
+  slow = true;
+  const Tokens other = sequence(2, 2);
+  tier->store("", other, {0, 2}, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{1}); });
+  tier->clear();  // waits behind the writing
+  tier.reset();
+  slow = false;
+  EXPECT_EQ(open(o)->used_bytes(), 0u);
 }
 
 TEST_F(DiskTierTest, ClearingRemovesTheFiles) {
