@@ -41,7 +41,7 @@ class TieredCore : public testing::CoreHarness {
     tier.capacity = 256 << 20;
     tier.block_bytes = std::max(copier_.block_bytes(), window_copier_.window_block_bytes() / 16);
     tier.fault = std::move(fault);
-    tier.weighs = window_pool().bytes() == 0;  // the model is so small that computing is quicker now and then
+    tier.weighs = false;  // the model is so small that computing is quicker now and then
     core.attach(DiskTier::open(std::move(tier), metrics.disk).value(), copier_,
                 window_pool().bytes() > 0 ? &window_copier_ : nullptr, true);
   }
