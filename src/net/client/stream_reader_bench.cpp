@@ -78,11 +78,12 @@ class Readers {
     request.headers.set("Content-Type", "application/json");
     request.body = body_;
     request.max_body_bytes = std::uint64_t{1} << 40;
-    loop_.start(std::move(request), std::make_unique<CountingSink>(counts_), [this](Result<net::ClientResponse> answer) {
-      ++counts_.streams;
-      if (!answer.ok() && counts_.failures++ == 0) counts_.failure = answer.error().message;
-      if (counts_.failures < 100) ask();
-    });
+    loop_.start(std::move(request), std::make_unique<CountingSink>(counts_),
+                [this](Result<net::ClientResponse> answer) {
+                  ++counts_.streams;
+                  if (!answer.ok() && counts_.failures++ == 0) counts_.failure = answer.error().message;
+                  if (counts_.failures < 100) ask();
+                });
   }
   void read_for(double seconds) {
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

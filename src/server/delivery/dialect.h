@@ -21,7 +21,17 @@
 namespace espalier::server {
 
 // Whose protocol a path speaks, and so what its refusals look like.
-enum class Dialect { native, openai, openai_completions, openai_chat, openai_responses, anthropic, ollama, llamacpp, tei };
+enum class Dialect {
+  native,
+  openai,
+  openai_completions,
+  openai_chat,
+  openai_responses,
+  anthropic,
+  ollama,
+  llamacpp,
+  tei
+};
 
 // How the pieces of a stream stand in its body.
 enum class Framing { events, lines };  // server-sent events; one JSON value a line
