@@ -2,10 +2,6 @@
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cpu)
 function(espalier_isa_flags isa level)
   file(GLOB files ${kernel_dir}/${isa}/*.cpp)
-  # The plain loops are the same templates: UBSan sees them there. For vectors of 512 bits it takes 17 minutes a file.
-  if(ESPALIER_SANITIZE MATCHES undefined AND NOT isa STREQUAL scalar)
-    list(APPEND ARGN -fno-sanitize=undefined)
-  endif()
   set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${level}>;${ARGN}" SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
