@@ -16,7 +16,7 @@ constexpr std::string_view kNoConfig = "hyperparameters are those of the checkpo
 constexpr std::string_view kNoClientCertificates =
     "clients are known by their keys (--api-key-file); a proxy before it would ask for certificates";
 constexpr std::string_view kPerRequest =
-    "requests say it themselves; --sampling-defaults model takes generation_config.json";
+    "requests say it themselves; --sampling-defaults model takes what the model's files propose";
 constexpr std::string_view kNoImageTokens = "the tower's file says how many tokens a picture may have; leave it out";
 
 // Those that change what clients get.

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from program import BINARY, MODEL, SOURCE, without_sanitizers
+from program import BINARY, MODEL, SOURCE, Server, without_sanitizers
 
 MODELS = SOURCE / "tests" / "data" / "goldens" / "models"
 TEXT = "The quick brown fox jumps over the lazy dog. It was a cold day in May, and 17 clocks struck twelve.\n" * 60
@@ -88,6 +88,14 @@ class Quantize(unittest.TestCase):
         again = subprocess.run([BINARY, "inspect", "--brief", str(self.folder / "m.gguf")], capture_output=True, text=True)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertTrue((self.folder / "m.gguf.report.svg").read_text().startswith("<svg"))
+
+    def test_what_a_folder_proposes_for_sampling_is_served_from_its_gguf_file(self):
+        proposed = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.05, "repetition_penalty": 1.05}
+        shutil.copytree(MODEL, self.folder / "source")
+        (self.folder / "source" / "generation_config.json").write_text(json.dumps(proposed))
+        self.run_it(self.folder / "source", self.folder / "m.gguf", "--type", "q8_0", "--no-report")
+        with Server(model=self.folder / "m.gguf") as server:
+            self.assertEqual(server.get("/v1/state").json["models"][0]["sampling"], proposed)
 
     def test_each_gguf_type_costs_less_the_more_bits_it_has(self):
         last = None

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "model/arch/parts.h"
 #include "model/arch/table.h"
+#include "model/config/generation_limits.h"
 #include "model/fields/rope.h"
 #include "model/program/builder.h"
 
@@ -212,12 +213,11 @@ GenerationDefaults read_gguf_generation(const GgufFile& file) {
     return shortest(usable(file.metadata().find_number(key, range), file.name()));
   };
   GenerationDefaults made;
-  made.temperature = number("general.sampling.temp", {.low = 0, .high = 100});
-  made.top_p = number("general.sampling.top_p", {.low = 0, .high = 1});
-  made.min_p = number("general.sampling.min_p", {.low = 0, .high = 1});
-  made.repetition_penalty = number("general.sampling.penalty_repeat", {.low = 0, .high = 10, .above_low = true});
-  made.top_k =
-      usable(file.metadata().find_integer("general.sampling.top_k", {-1, ConfigLimits::vocabulary}), file.name());
+  made.temperature = number("general.sampling.temp", GenerationLimits::temperature);
+  made.top_p = number("general.sampling.top_p", GenerationLimits::share);
+  made.min_p = number("general.sampling.min_p", GenerationLimits::share);
+  made.repetition_penalty = number("general.sampling.penalty_repeat", GenerationLimits::repetition_penalty);
+  made.top_k = usable(file.metadata().find_integer("general.sampling.top_k", GenerationLimits::top_k), file.name());
   return made;
 }
 

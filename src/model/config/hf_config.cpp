@@ -9,6 +9,7 @@
 #include "base/json/json_fields.h"
 #include "model/arch/parts.h"
 #include "model/arch/table.h"
+#include "model/config/generation_limits.h"
 #include "model/fields/rope.h"
 #include "model/fields/text_fields.h"
 #include "model/fields/unread.h"
@@ -186,11 +187,11 @@ Result<GenerationDefaults> read_generation_fields(const Json& root) {
   GenerationDefaults made;
   ESP_TRY(made.eos, token_ids(root, "eos_token_id"));
   ESP_TRY(made.do_sample, find_boolean(root, "do_sample"));
-  ESP_TRY(made.temperature, find_number(root, "temperature", {.low = 0, .high = 100}));
-  ESP_TRY(made.top_p, find_number(root, "top_p", {.low = 0, .high = 1}));
-  ESP_TRY(made.min_p, find_number(root, "min_p", {.low = 0, .high = 1}));
-  ESP_TRY(made.repetition_penalty, find_number(root, "repetition_penalty", {.low = 0, .high = 10, .above_low = true}));
-  ESP_TRY(made.top_k, find_integer(root, "top_k", {-1, ConfigLimits::vocabulary}));
+  ESP_TRY(made.temperature, find_number(root, "temperature", GenerationLimits::temperature));
+  ESP_TRY(made.top_p, find_number(root, "top_p", GenerationLimits::share));
+  ESP_TRY(made.min_p, find_number(root, "min_p", GenerationLimits::share));
+  ESP_TRY(made.repetition_penalty, find_number(root, "repetition_penalty", GenerationLimits::repetition_penalty));
+  ESP_TRY(made.top_k, find_integer(root, "top_k", GenerationLimits::top_k));
   ESP_TRY(made.max_new_tokens, find_integer(root, "max_new_tokens", {1, ConfigLimits::positions}));
   return made;
 }

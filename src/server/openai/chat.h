@@ -23,7 +23,7 @@ struct ChatBody {
 
 std::span<const FieldRow<ChatBody>> chat_rows();
 std::vector<std::string> unknown_chat_fields(const Json& body);
-// `defaults`: what a body that says nothing gets, from the model's generation_config.json.
+// `defaults`: what a body that says nothing gets, from the model's files.
 Result<ChatBody> parse_chat(const Json& body, const ServerOptions& options, const SamplingParams& defaults);
 
 // The Reply of chat completions.

@@ -8,7 +8,7 @@
 
 namespace espalier::server {
 
-// The model's generation_config.json, where it is valid and wanted.
+// What the model's files propose, where it is valid and wanted.
 SamplingParams chat_defaults(const ModelInfo& model, const ServerOptions& options);
 
 }  // namespace espalier::server
