@@ -125,7 +125,7 @@ Result<> read_labels(const Json& root, ModelConfig& config) {
   }
   config.labels = static_cast<int>(count.value_or(names != nullptr ? static_cast<std::int64_t>(names->size()) : 2));
   for (int i = 0; names != nullptr && i < config.labels; ++i) {
-    const Json* name = find_field(*names, std::to_string(i).c_str());
+    const Json* name = find_field(*names, std::to_string(i));
     config.label_names.push_back(name != nullptr && name->is_string() ? name->get<std::string>()
                                                                       : fmt::format("LABEL_{}", i));
   }
