@@ -188,9 +188,9 @@ class Reader {
 
 // The value where it is there and in range.
 template <class T>
-std::optional<T> usable(const Result<std::optional<T>>& value, std::string_view file) {
+std::optional<T> usable(const Result<std::optional<T>>& value) {
   if (value.ok()) return *value;
-  log::warning("{}: {}; it is not used", file, value.error().message);
+  log::warning("{}; it is not used", value.error().message);
   return std::nullopt;
 }
 
@@ -210,14 +210,14 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file) {
 
 GenerationDefaults read_gguf_generation(const GgufFile& file) {
   const auto number = [&](std::string_view key, NumberRange range) {
-    return shortest(usable(file.metadata().find_number(key, range), file.name()));
+    return shortest(usable(file.metadata().find_number(key, range)));
   };
   GenerationDefaults made;
   made.temperature = number("general.sampling.temp", GenerationLimits::temperature);
   made.top_p = number("general.sampling.top_p", GenerationLimits::share);
   made.min_p = number("general.sampling.min_p", GenerationLimits::share);
   made.repetition_penalty = number("general.sampling.penalty_repeat", GenerationLimits::repetition_penalty);
-  made.top_k = usable(file.metadata().find_integer("general.sampling.top_k", GenerationLimits::top_k), file.name());
+  made.top_k = usable(file.metadata().find_integer("general.sampling.top_k", GenerationLimits::top_k));
   return made;
 }
 
