@@ -6,6 +6,7 @@
 #   make docs         docs/, README.md and CONTRIBUTING.md -> build/site/index.html; dead links are errors
 #   make soak         everything at once for SOAK_HOURS (8), then: did memory, descriptors, threads stay flat? (SOAK_ARGS=, bench/soak.py)
 #   make package      wheel, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
+#   make cuda         the kernels for NVIDIA's GPUs, put beside the program; ARCHS="80 90a": for which (tools/cuda.sh)
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000
@@ -17,13 +18,17 @@ SOAK_HOURS ?= 8
 SOAK_ARGS ?=
 export JOBS FUZZ_SECONDS
 
-.PHONY: run build page docs soak package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
+.PHONY: run build cuda page docs soak package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
 
 run: build
 	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
 
 build: setup
 	@tools/build.sh release espalier
+
+cuda:
+	@tools/setup.sh cuda
+	@tools/cuda.sh
 
 page:
 	@tools/page.sh

@@ -6,6 +6,7 @@
 #   tools/setup.sh browser   the browser of the page's tests in `make test-all`, and node
 #   tools/setup.sh package   clean roots and images of `make package`
 #   tools/setup.sh neon      cross-compiler and emulator of `make test-neon`
+#   tools/setup.sh cuda      what `make cuda` needs beside the compiler that it downloads
 #
 # Needs root or sudo only when a package is missing. Proxies, certificates, pip's and cargo's configuration are used as
 # the machine has them; no index host stands here. ESPALIER_SKIP_SETUP=1 skips it all (everything is installed by hand).
@@ -19,6 +20,7 @@ build_packages=(
   libsqlite3-dev                                               # stored responses, files and batches: one file, crash-safe
   libxxhash-dev                                                # checksums of the prefix cache's files
   libzmq3-dev                                                  # cache events, for routers of fleets
+  libboost-context1.81-dev                                     # fibers: the emulated device's threads
   libyaml-cpp-dev                                              # configuration files
   libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev        # pictures (giflib: maintained, and reads row by row within limits)
   libedit-dev                                                  # line editing in `espalier run`: as readline, without GPL
@@ -29,6 +31,7 @@ build_packages=(
 lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)              # and nodejs, npm where there is no npm: they build the page again and check it
 package_packages=(debootstrap dpkg-dev xz-utils buildah)  # what is linked statically comes with build_packages
+cuda_packages=(g++ ninja-build ccache python3 python3-pip python3-venv ca-certificates)
 neon_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross googletest)  # and qemu-user-static, unless qemu-user is here
 rust_needed="1.85"                                  # Debian's plain `rustc` is 1.63; rustc-web and cargo-web are newer
 rust_packages=(rustc-web cargo-web)
@@ -116,7 +119,8 @@ main() {
       command -v qemu-aarch64 >/dev/null || neon_packages+=(qemu-user-static)
       install_missing "${neon_packages[@]}" ;;
     package) install_missing "${package_packages[@]}" ;;
-    *) fail "unknown part '$1': build, lint, browser, neon or package" ;;
+    cuda) install_missing "${cuda_packages[@]}" ;;
+    *) fail "unknown part '$1': build, lint, browser, neon, package or cuda" ;;
   esac
 }
 main "$@"

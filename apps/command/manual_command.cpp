@@ -86,6 +86,7 @@ constexpr const char* kEnds =
     "5 cannot bind; 6 network; 130 Ctrl\\-C during an answer; 143 stopped with requests cut off.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n\\fBESPALIER_CACHE\\fR\nfolder of models and cached prefixes; else $XDG_CACHE_HOME/espalier\n"
+    ".TP\n\\fBESPALIER_DEVICE_DIR\\fR\nwhere devices' shared objects lie (libespalier_cuda.so); else beside the program, or in ../lib/espalier\n"
     ".TP\n\\fBESPALIER_ISA\\fR\nthe instruction set of the kernels: scalar, avx2, avx512, neon\n"
     ".TP\n\\fBHF_HOME\\fR, \\fBHF_TOKEN\\fR, \\fBHF_ENDPOINT\\fR, \\fBHF_HUB_OFFLINE\\fR\nthe hub's cache, key, "
     "address; 1: "

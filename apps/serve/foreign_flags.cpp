@@ -80,7 +80,6 @@ constexpr std::string_view kTuningWithValue[] = {
     "--decode-attention-backend",
     "--decode-log-interval",
     "--defrag-thold",
-    "--device",
     "--dist-init-addr",
     "--distributed-executor-backend",
     "--draft-min,--draft-p-min",

@@ -141,6 +141,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"state_cells", std::int64_t{info.state_cells}},
                        {"threads", std::int64_t{info.threads}},
                        {"isa", info.isa},
+                       {"device", info.device},
                        {"activations", info.activations},
                        {"draft_model", info.draft_model},
                        {"packed_weights", info.packed_weights},
@@ -152,9 +153,10 @@ void announce(const server::Server& server, const Engine& engine, const std::str
   say(fmt::format(
       "  model    {} ({}, {}, {:.1f} M parameters, {:.1f} MiB)\n"
       "  context  {} tokens; pool {} tokens of {}, {:.1f} MiB\n"
-      "  compute  {} threads{}, {}, {} activations\n",
+      "  compute  {}{} threads{}, {}, {} activations\n",
       name, info.architecture, info.quantisation, static_cast<double>(info.parameters) / 1e6, mib(info.weight_bytes),
-      info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes), info.threads,
+      info.limits.context_length, info.limits.pool_tokens, info.kv_type, mib(info.kv_bytes),
+      info.device_name.empty() ? "" : fmt::format("{} ({}), ", info.device, info.device_name), info.threads,
       info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
       info.activations));
   if (info.window_tokens > 0)

@@ -18,6 +18,7 @@
 #include "engine/constrain/grammar_cache.h"
 #include "engine/engine_options.h"
 #include "engine/load/load_decoder.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_draft.h"
 #include "engine/load/loaded_model.h"
 #include "engine/load/loaded_tower.h"
@@ -69,6 +70,7 @@ struct Engine::Impl {
   ModelFiles files;
   std::shared_ptr<SharedTeam> shared_team;
   ComputeTeam* team = nullptr;  // the shared_team one
+  std::unique_ptr<DeviceToCompute> compute;  // null: the CPU; what follows lies in its memory
   std::unique_ptr<Decoder> decoder;
   KvPools kv;
   StatePool states;
@@ -155,7 +157,10 @@ Result<> Engine::Impl::open(const Progress& progress) {
 
 Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(chosen.longest_span, longest_span_of(files, context));
-  ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, {chosen.activations, chosen.rows()}, *team, progress));
+  ESP_TRY(compute, open_device(options));
+  if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
+  ESP_TRY(LoadedDecoder loaded,
+          load_decoder(options, files, {chosen.activations, chosen.rows(), backend_of(compute.get())}, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
   // Nothing of a whole text is kept: the pool holds what one step computes, and what is admitted for the next.
@@ -167,21 +172,22 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
     log::warning("--speculative-algorithm is of no use to a model that generates no text");
     chosen.drafts = DraftSource::none;
   } else {
-    ESP_TRY(draft, load_draft(options, chosen, files, *team));
+    ESP_TRY(draft, load_draft(options, chosen, files, *team, compute.get()));
   }
   const std::size_t beside = draft ? draft->bytes_per_token(layout) : 0;
-  MemoryRoom room = memory_room();
+  MemoryRoom room = compute ? compute->room() : memory_room();
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
-  room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
-  if (tower) room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
+  if (compute == nullptr)
+    room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
+  if (tower && compute == nullptr) room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
   const Capacity fits{context, plan.slots};
-  ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots));
+  ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots, device_of(compute.get())));
   const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
-  pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
-  if (plan.windows.apart()) window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
+  if (compute == nullptr) pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
+  if (compute == nullptr && plan.windows.apart()) window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
   info.window_tokens = plan.windows.slots;
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens(), files.tool_template);
@@ -194,7 +200,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
       options.max_queued_tokens > 0 ? options.max_queued_tokens : std::max<std::int64_t>(4LL * fits.pool, 262144);
   queue.limit(static_cast<std::int64_t>(options.max_queued) + chosen.max_running, info.max_queued_tokens);
   describe(fits);
-  if (draft) ESP_CHECK(draft->give_pool(layout, fits.pool, info.end_tokens, *team));
+  if (draft) ESP_CHECK(draft->give_pool(layout, fits.pool, info.end_tokens, *team, device_of(compute.get())));
   if (draft) info.draft_model = draft->description;
   if (decoder->draft_layer() != nullptr) info.draft_model = "the layer that the checkpoint brings (NEXTN)";
 
@@ -255,7 +261,7 @@ PoolingPlan Engine::Impl::pooling_plan() {
 // Every running sequence needs a cell, and one more must be there for what they share.
 Result<> Engine::Impl::allocate_states(const MemoryRoom& room) {
   const std::size_t floats = decoder->keeps().state_floats, bytes = StatePool::stride_bytes(floats);
-  ESP_TRY(states, StatePool::allocate(floats, state_cells_of(options, chosen, bytes, room)));
+  ESP_TRY(states, StatePool::allocate(floats, state_cells_of(options, chosen, bytes, room), device_of(compute.get())));
   info.state_bytes = static_cast<std::int64_t>(floats * sizeof(float));
   info.state_cells = states.cells();
   if (floats == 0 || chosen.max_running < states.cells()) return success();
@@ -303,6 +309,8 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
+  info.device = compute ? std::string(device::name_of(compute->device->kind())) : "cpu";
+  info.device_name = compute ? compute->device->name() : std::string();
   info.activations = options.activations;
   info.kv_type = name(chosen.kv);
   info.threads = team->size();
@@ -351,14 +359,20 @@ void Engine::Impl::run() {
   for (;;) {
     Inbox::Contents contents = inbox->take();
     if (contents.stopping) break;
-    if (step(std::move(contents))) continue;
+    try {
+      if (step(std::move(contents))) continue;
+    } catch (const DeviceFailure& failure) {  // nothing that it held can be trusted
+      log::error("the {} device failed: {}", info.device, failure.what());
+      core->abort_all({Error::Kind::unavailable, fmt::format("the {} device failed; try again", info.device), {}, {}});
+      continue;
+    }
     queue.publish(core->status(), 0, 0);
-    pages->idle(core->slots().reached());
+    if (pages) pages->idle(core->slots().reached());
     if (window_pages) window_pages->idle(core->slots().windows()->pool().reached());
     computing.reset();
     inbox->wait();
     computing.emplace(*shared_team);
-    pages->busy();
+    if (pages) pages->busy();
     if (window_pages) window_pages->busy();
   }
   const SharedTeam::Turn turn(*shared_team);
@@ -371,8 +385,7 @@ void Engine::Impl::run() {
 void Engine::Impl::open_disk_cache() {
   if (decoder->sees_both_ways()) return;  // nothing of a text is of use to another
   if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
-  copier = std::make_unique<KvCopier>(kv.tokens().layout(), kv.tokens().view(), *team,
-                                      states.cells() > 0 ? &states : nullptr);
+  copier = std::make_unique<KvCopier>(kv.tokens(), *team, states.cells() > 0 ? &states : nullptr);
   const DiskCacheParts parts{options,
                              files,
                              *decoder,

@@ -11,6 +11,7 @@
 #include "base/threads/compute_team.h"
 #include "base/threads/processors.h"
 #include "cache/slots/slot_allocator.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/memory/kv_pool.h"
 
 namespace espalier {
@@ -279,6 +280,7 @@ int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, co
 
 Result<> EngineOptions::check() const {
   ESP_CHECK(choices_of(*this));
+  ESP_CHECK(check_device(*this));
   return success();
 }
 

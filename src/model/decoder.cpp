@@ -2,72 +2,49 @@
 
 #include "model/adapters/bind_adapter.h"
 #include "model/cpu/load_needs.h"
+#include "model/executor.h"
 #include "model/program/builder.h"
 
 namespace espalier {
 
 struct Decoder::Impl {
-  // A program that is carried out with what was loaded.
-  class Running {
-   public:
-    Result<> lower(const Program& what, Loaded& with, int max_rows) {
-      loaded_ = &with;
-      vocabulary_ = what.vocabulary;
-      ESP_TRY(lowered_, espalier::lower(what, with, max_rows));
-      return success();
-    }
-    std::span<float> forward(const Batch& batch, const KvView& kv) {
-      Pass pass(batch, kv, loaded_->with);
-      for (RopeTables& rope : loaded_->ropes) rope.reserve(pass.positions(), pass.rope_lengths());
-      for (const auto& stage : lowered_.stages) stage->run(pass);
-      return {lowered_.logits.first, static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(vocabulary_)};
-    }
-    void logits_again(int row, int first, std::span<float> out) const {
-      lowered_.head->again(loaded_->with.cpu, row, first, out);
-    }
-
-   private:
-    Loaded* loaded_ = nullptr;
-    int vocabulary_ = 0;
-    Lowered lowered_{{}, BufferMemory(0), {}};
-  };
-
   // The program of the layer that drafts.
   class DraftProgram final : public Model {
    public:
     // Its operations are over the model's buffers, fields and needs.
-    static Result<std::unique_ptr<DraftProgram>> make(const Program& of_model, Loaded& loaded, int max_rows) {
+    static Result<std::unique_ptr<DraftProgram>> make(const Program& of_model, Loaded& loaded, int max_rows,
+                                                      Backend& backend) {
       auto draft = std::make_unique<DraftProgram>();
       draft->program_ = of_model;
       draft->program_.ops = std::move(draft->program_.draft_ops);
       draft->max_rows_ = max_rows;
-      ESP_CHECK(draft->running_.lower(draft->program_, loaded, max_rows));
+      ESP_TRY(draft->running_, backend.lower(draft->program_, loaded, max_rows));
       return draft;
     }
     int vocabulary() const override { return program_.vocabulary; }
     int max_rows() const override { return max_rows_; }
-    std::span<float> forward(const Batch& batch, const KvView& kv) override { return running_.forward(batch, kv); }
+    std::span<float> forward(const Batch& batch, const KvView& kv) override { return running_->forward(batch, kv); }
     void logits_again(int row, int first, std::span<float> out) const override {
-      running_.logits_again(row, first, out);
+      running_->logits_again(row, first, out);
     }
 
    private:
     Program program_;
     int max_rows_ = 0;
-    Running running_;
+    std::unique_ptr<Executor> running_;
   };
 
   // What stands behind the pooling, over the model's needs; nothing: vectors stay as they are.
   class PooledProgram {
    public:
-    static Result<std::unique_ptr<PooledProgram>> make(const Program& of_model, Loaded& loaded) {
+    static Result<std::unique_ptr<PooledProgram>> make(const Program& of_model, Loaded& loaded, Backend& backend) {
       auto pooled = std::make_unique<PooledProgram>();
       pooled->program_ = of_model;
       pooled->program_.ops = std::move(pooled->program_.pooled_ops);
       pooled->program_.output = of_model.pooled_output;
       pooled->program_.vocabulary = of_model.pooled_output.width;
       pooled->leave_buffers_of_the_model();
-      ESP_CHECK(pooled->running_.lower(pooled->program_, loaded, kPooledRows));
+      ESP_TRY(pooled->running_, backend.lower(pooled->program_, loaded, kPooledRows));
       return pooled;
     }
     int width() const { return program_.vocabulary; }
@@ -79,7 +56,7 @@ struct Decoder::Impl {
             {.row_begin = static_cast<int>(i), .rows = 1, .first_position = 0, .runs = {}, .adapter = adapters[i]});
       Batch batch{tokens_, {}, sequences_, {}};
       batch.given = {&vectors, 1};
-      return running_.forward(batch, {});
+      return running_->forward(batch, {});
     }
 
    private:
@@ -93,7 +70,7 @@ struct Decoder::Impl {
     }
 
     Program program_;
-    Running running_;
+    std::unique_ptr<Executor> running_;
     std::vector<TokenId> tokens_;
     std::vector<BatchSequence> sequences_;
   };
@@ -103,7 +80,7 @@ struct Decoder::Impl {
   Naming naming = Naming::hf;
   Program program;
   Loaded loaded;
-  Running running;
+  std::unique_ptr<Executor> running;
   std::unique_ptr<PooledProgram> pooled;
   std::vector<float> unfinished;        // vectors behind which nothing stands
   std::unique_ptr<DraftProgram> draft;  // null: the program has no layer that drafts
@@ -113,13 +90,14 @@ struct Decoder::Impl {
       : options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
+    Backend& backend = options.backend != nullptr ? *options.backend : cpu_backend();
     ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
-    ESP_CHECK(running.lower(program, loaded, options.max_rows));
+    ESP_TRY(running, backend.lower(program, loaded, options.max_rows));
     if (!program.pooled_ops.empty()) {
-      ESP_TRY(pooled, PooledProgram::make(program, loaded));
+      ESP_TRY(pooled, PooledProgram::make(program, loaded, backend));
     }
     if (program.draft_ops.empty()) return success();
-    ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows));
+    ESP_TRY(draft, DraftProgram::make(program, loaded, options.max_rows, backend));
     return success();
   }
 };
@@ -169,10 +147,12 @@ std::vector<NamedMatrix> Decoder::matrices() const {
 }
 
 std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
-  return impl_->running.forward(batch, kv);
+  return impl_->running->forward(batch, kv);
 }
 
 Result<std::shared_ptr<const LoraAdapter>> Decoder::bind(const AdapterFile& file) const {
+  if (impl_->options.backend != nullptr)
+    return Error{Error::Kind::unsupported, "adapters are computed on the CPU alone: --device cpu", "device", {}};
   return bind_adapter(file, {impl_->spec, impl_->program, impl_->naming, impl_->loaded.matrices});
 }
 
@@ -191,7 +171,7 @@ int Decoder::pooled_width() const {
 }
 
 void Decoder::logits_again(int row, int first, std::span<float> out) const {
-  impl_->running.logits_again(row, first, out);
+  impl_->running->logits_again(row, first, out);
 }
 
 Model* Decoder::draft_layer() {

@@ -20,10 +20,13 @@
 
 namespace espalier {
 
+class Backend;
+
 // How a decoder computes, and how much at once.
 struct DecoderOptions {
   Activations activations = Activations::int8;
-  int max_rows = 512;  // of one batch
+  int max_rows = 512;          // of one batch
+  Backend* backend = nullptr;  // that computes; it outlives the decoder; null: the CPU
 };
 
 // A model that was loaded from a checkpoint.

@@ -7,6 +7,6 @@
 
 namespace espalier {
 
-inline constexpr int kNumericsVersion = 5;
+inline constexpr int kNumericsVersion = 6;
 
 }  // namespace espalier

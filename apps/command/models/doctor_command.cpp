@@ -13,6 +13,7 @@
 #include "command/command.h"
 #include "command/output.h"
 #include "espalier/json.h"
+#include "device/device.h"
 #include "kernels/cpu/table.h"
 #include "net/socket.h"
 #include "store/disk.h"
@@ -65,6 +66,15 @@ void look_at_processor(Findings& to) {
       good("processors",
            fmt::format("{} may be used, {} compute threads by default{}", processors.allowed.size(), processors.granted,
                        processors.left_out.empty() ? "" : "; left out: " + processors.left_out)));
+}
+
+void look_at_devices(Findings& to) {
+  auto first = device::Device::open(device::Kind::cuda);
+  if (first.ok())
+    to.push_back(good("CUDA devices", fmt::format("{}, the first is {} with {} free", device::Device::count(device::Kind::cuda),
+                                                  (*first)->name(), bytes(static_cast<std::int64_t>((*first)->free_bytes())))));
+  else
+    to.push_back(good("CUDA devices", fmt::format("none: {}", first.error().message)));
 }
 
 void look_at_memory(Findings& to) {
@@ -168,6 +178,7 @@ Run add_doctor(CLI::App& app) {
   return [a] {
     Findings findings;
     look_at_processor(findings);
+    look_at_devices(findings);
     look_at_memory(findings);
     look_at_limits(findings);
     look_at_caches(findings);

@@ -7,6 +7,7 @@
 #include "command/engine_flags.h"
 #include "command/output.h"
 #include "engine/engine_options.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_model.h"
 #include "engine/load/packed_cache.h"
 #include "engine/memory/state_pool.h"
@@ -35,6 +36,8 @@ struct ServingPlan {
   std::int64_t state_bytes = 0;     // of one sequence
   std::int64_t tokens_at_most = 0;  // with all memory that the weights leave
   std::string limit;                // who sets the memory's
+  std::string device;               // whose memory it is
+  bool on_cpu = true;
 
   bool fits() const { return weight_bytes < free_bytes; }
 };
@@ -61,14 +64,18 @@ Result<ServingPlan> plan_of(const EngineOptions& options) {
   ServingPlan plan;
   ESP_TRY(plan.context, context_of(options, files.config.context_length));
   const CacheLayout layout{program.keeps.per_token, chosen.kv};
-  MemoryRoom room = memory_room();
+  ESP_TRY(const auto compute, open_device(options));
+  MemoryRoom room = compute ? compute->room() : memory_room();
+  plan.device = compute ? fmt::format("{} ({})", device::name_of(compute->device->kind()), compute->device->name()) : "cpu";
+  plan.on_cpu = compute == nullptr;
   plan.path = options.model_path;
   plan.free_bytes = room.least();
   plan.limit = room.pages_limit;
   plan.weight_bytes = static_cast<std::int64_t>(describe(*files.weights).bytes());
   if (files.tower_weights) plan.weight_bytes += static_cast<std::int64_t>(describe(*files.tower_weights).bytes());
   plan.weights_type = dominant_type(*files.weights);
-  room.pages -= std::min(memory_for_weights(room), plan.weight_bytes);
+  if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
+  room.pages -= std::min(compute ? room.pages : memory_for_weights(room), plan.weight_bytes);
   room.addresses -= std::min(room.addresses / 4 * 3, plan.weight_bytes);
   const std::size_t cell = StatePool::stride_bytes(program.keeps.state_floats);
   plan.state_cells = state_cells_of(options, chosen, cell, room);
@@ -98,6 +105,7 @@ Json json_of(const ServingPlan& plan) {
                       {"window", kept.field.window},
                       {"bytes_per_token", kept.bytes}});
   return {{"path", plan.path},
+          {"device", plan.device},
           {"fits", plan.fits()},
           {"weight_bytes", plan.weight_bytes},
           {"quantization", plan.weights_type},
@@ -123,11 +131,13 @@ void print(const ServingPlan& plan) {
     return shown_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0)));
   };
   put(printable(plan.path) + "\n");
+  row("device", plan.device);
   row("weights", fmt::format("{} ({})", bytes(plan.weight_bytes), plan.weights_type));
   row("memory",
       fmt::format("{} free{}: {}", bytes(plan.free_bytes), plan.limit.empty() ? "" : ", " + plan.limit,
                   plan.fits() ? fmt::format("the weights leave {}", bytes(plan.free_bytes - plan.weight_bytes))
-                              : "the weights do not fit, and are read from their file in each step"));
+              : plan.on_cpu    ? "the weights do not fit, and are read from their file in each step"
+                               : "the weights do not fit: --device cpu, or a smaller or quantised model"));
   for (const Kept& kept : plan.kept)
     row("a token", fmt::format("{} x {} in {}: {} heads of {} key values, {}{}", kept.layers, bytes(kept.bytes),
                                plan.kv_type, kept.field.heads, kept.field.key_dim,

@@ -47,7 +47,7 @@ DiskTier::Store DiskPrefixes::store(std::string_view scope, const Path& path, Di
 
 // The bytes of a state and the tokens behind its last whole block, in blocks that hang behind those.
 StateBlocks DiskPrefixes::blocks_of(int position) const {
-  const auto bytes = copier_.state(0).size(), stride = static_cast<std::size_t>(tier_->block_stride());
+  const auto bytes = copier_.state_bytes(), stride = static_cast<std::size_t>(tier_->block_stride());
   return {position, static_cast<int>((bytes + stride - 1) / stride)};
 }
 
@@ -66,9 +66,8 @@ bool DiskPrefixes::store_state(const SnapshotView& snapshot, DiskTier::WaitLimit
         into = into.subspan(stride);
         ++block;
       }
-      const auto state =
-          copier_.state(snapshot.cell).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
-      std::copy_n(state.begin(), std::min(state.size(), into.size()), into.begin());
+      const auto from = static_cast<std::size_t>(block - blocks.bytes_from()) * stride;
+      copier_.copy_state_out(snapshot.cell, from, into.first(std::min(copier_.state_bytes() - from, into.size())));
     };
     if (tier_->store(tree_.view(snapshot.node).scope, tokens, piece, fill, wait_limit) != DiskTier::Store::queued)
       return false;

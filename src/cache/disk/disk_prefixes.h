@@ -40,8 +40,10 @@ class SlotCopier {
   // The slots get the tokens of the blocks from number `first_token` on.
   virtual void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                        const ExtentList& slots) = 0;
-  // The bytes of a cell's state; empty where the model keeps none. All are of one size.
-  virtual std::span<std::byte> state(int /*cell*/) { return {}; }
+  // Bytes of a cell's state, 0 where the model keeps none, and some of them from `from` on, out and in.
+  virtual std::size_t state_bytes() const { return 0; }
+  virtual void copy_state_out(int /*cell*/, std::size_t /*from*/, std::span<std::byte> /*to*/) {}
+  virtual void copy_state_in(int /*cell*/, std::size_t /*from*/, std::span<const std::byte> /*bytes*/) {}
 };
 
 // What a waiting request remembers of its last question, so that asking again costs O(1) while nothing changed.

@@ -195,9 +195,8 @@ bool DiskPrefixes::place_state(Load& load, const DiskTier::Loaded& piece) {
     bytes = bytes.subspan(stride);
     ++block;
   }
-  const auto state =
-      copier_.state(load.state.index()).subspan(static_cast<std::size_t>(block - blocks.bytes_from()) * stride);
-  std::copy_n(bytes.begin(), std::min(bytes.size(), state.size()), state.begin());
+  const auto from = static_cast<std::size_t>(block - blocks.bytes_from()) * stride;
+  copier_.copy_state_in(load.state.index(), from, bytes.first(std::min(bytes.size(), copier_.state_bytes() - from)));
   if (!piece.last) return true;
   if (load.pin.length() != end) return false;
   tree_.leave_state(load.pin, end, load.state.share());

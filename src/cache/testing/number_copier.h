@@ -2,6 +2,7 @@
 // single wrong slot is seen; for tests.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -36,9 +37,12 @@ class NumberCopier final : public SlotCopier {
   explicit NumberCopier(std::vector<Value>& pool) : pool_(pool) {}
   NumberCopier(std::vector<Value>& pool, std::vector<Value>& states, std::size_t values_each)
       : pool_(pool), states_(&states), each_(values_each) {}
-  std::span<std::byte> state(int cell) override {
-    if (states_ == nullptr) return {};
-    return std::as_writable_bytes(std::span(*states_).subspan(static_cast<std::size_t>(cell) * each_, each_));
+  std::size_t state_bytes() const override { return states_ == nullptr ? 0 : each_ * sizeof(Value); }
+  void copy_state_out(int cell, std::size_t from, std::span<std::byte> to) override {
+    std::ranges::copy(state(cell).subspan(from, to.size()), to.begin());
+  }
+  void copy_state_in(int cell, std::size_t from, std::span<const std::byte> bytes) override {
+    std::ranges::copy(bytes, state(cell).subspan(from).begin());
   }
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
     for (int i = 0; i < slots.length(); ++i)
@@ -50,6 +54,9 @@ class NumberCopier final : public SlotCopier {
   }
 
  private:
+  std::span<std::byte> state(int cell) {
+    return std::as_writable_bytes(std::span(*states_).subspan(static_cast<std::size_t>(cell) * each_, each_));
+  }
   template <class Byte>
   static Byte* place(std::span<Byte> blocks, std::size_t stride, int token) {
     const auto at = static_cast<std::size_t>(token);

@@ -42,7 +42,8 @@ Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target) {
 }
 
 Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const EngineChoices& chosen,
-                                                const ModelFiles& target, ComputeTeam& team) {
+                                                const ModelFiles& target, ComputeTeam& team,
+                                                const DeviceToCompute* compute) {
   if (chosen.drafts != DraftSource::model) return std::unique_ptr<LoadedDraft>();
   auto draft = std::make_unique<LoadedDraft>();
   draft->name = o.draft_model;
@@ -58,7 +59,7 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   draft->files = std::move(files).value();
   ESP_CHECK(same_tokens(draft->files, target));
 
-  auto loaded = load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running}, team);
+  auto loaded = load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running, backend_of(compute)}, team);
   if (!loaded.ok()) return of_draft(loaded.error());
   draft->decoder = std::move(loaded->decoder);
   if (draft->decoder->keeps().state_floats > 0)
@@ -77,11 +78,11 @@ std::size_t LoadedDraft::bytes_per_token(const CacheLayout& target) const {
 }
 
 Result<> LoadedDraft::give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens,
-                                ComputeTeam& team) {
+                                ComputeTeam& team, const device::Device* device) {
   const auto tokens = static_cast<std::size_t>(target_tokens);
   const std::size_t affordable = tokens * bytes_per_token(target) / layout.bytes_per_token();
   const int slots = static_cast<int>(std::min(tokens, std::max<std::size_t>(affordable, 256)));
-  auto pool = KvPool::allocate(layout, slots);
+  auto pool = KvPool::allocate(layout, slots, device);
   if (!pool.ok()) return of_draft(pool.error());
   kv = std::move(pool).value();
   const auto context = static_cast<int>(std::min<std::int64_t>(files.config.context_length, 1 << 24));

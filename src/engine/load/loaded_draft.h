@@ -10,6 +10,7 @@
 
 #include "engine/draft/draft_model.h"
 #include "engine/engine_options.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_model.h"
 
 namespace espalier {
@@ -28,12 +29,14 @@ struct LoadedDraft {
 
   // What its pool takes beside each token of the target's.
   std::size_t bytes_per_token(const CacheLayout& target) const;
-  Result<> give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens, ComputeTeam& team);
+  Result<> give_pool(const CacheLayout& target, int target_tokens, std::vector<TokenId> end_tokens, ComputeTeam& team,
+                     const device::Device* device);
 };
 
 // Null when no model is to guess.
 Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& options, const EngineChoices& chosen,
-                                                const ModelFiles& target, ComputeTeam& team);
+                                                const ModelFiles& target, ComputeTeam& team,
+                                                const DeviceToCompute* compute);
 
 // Why the two do not speak the same tokens. Null tokenizers are not compared.
 Result<> same_tokens(const ModelFiles& draft, const ModelFiles& target);

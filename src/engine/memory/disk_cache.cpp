@@ -100,7 +100,11 @@ std::string computed_print(const DiskCacheParts& parts) {
     parts.window_copier->copy_window_out(last, bytes);
     print += fmt::format("{:016x}", checksum(bytes));
   }
-  if (sequence.state_out != nullptr) print += fmt::format("{:016x}", checksum(parts.states.bytes_of(0)));
+  if (sequence.state_out != nullptr) {
+    bytes.resize(parts.states.cell_bytes());
+    parts.states.read(0, 0, bytes);
+    print += fmt::format("{:016x}", checksum(bytes));
+  }
   return print;
 }
 

@@ -11,15 +11,27 @@ static_assert(kBlockTokens == kSlotGroup, "a block of the files is a group of th
 
 }  // namespace
 
-KvCopier::KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team, const StatePool* states)
-    : type_(layout.type), states_(states), team_(team) {
+KvCopier::KvCopier(const KvPool& pool, ComputeTeam& team, const StatePool* states)
+    : type_(pool.layout().type), states_(states), team_(team) {
+  const CacheLayout& layout = pool.layout();
   for (std::size_t i = 0; i < layout.fields.size(); ++i) {
     const TokenField& field = layout.fields[i];
     const auto heads = static_cast<std::size_t>(field.heads);
     const std::size_t keys = CacheLayout::key_bytes(field, type_), values = CacheLayout::value_bytes(field, type_);
-    fields_.push_back({block_bytes_, field.heads, keys / heads, values / heads, &pool.layers[i]});
+    fields_.push_back({block_bytes_, field.heads, keys / heads, values / heads, &pool.view().layers[i]});
     block_bytes_ += kSlotGroup * (keys + values + CacheLayout::scale_bytes(field, type_));
   }
+  if (pool.device() == nullptr) return;
+  std::vector<device::MovedField> fields;
+  for (const Field& field : fields_)
+    fields.push_back({*field.layer, field.heads, field.block_at, field.key_row, field.value_row});
+  mover_ = std::make_unique<device::TokenMover>(*pool.device(), std::move(fields));
+}
+
+std::vector<device::MovedPiece> KvCopier::pieces_to_move() const {
+  std::vector<device::MovedPiece> pieces;
+  for (const Piece& piece : pieces_) pieces.push_back({piece.block_at, piece.lane, piece.slot, piece.count});
+  return pieces;
 }
 
 void KvCopier::cut(const ExtentList& slots, int first_token, std::size_t stride) {
@@ -77,10 +89,17 @@ void KvCopier::copy(const Field& field, const Piece& piece, std::byte* block) co
 }
 
 template <KvCopier::Way way>
-void KvCopier::copy_all(std::byte* blocks) {
+void KvCopier::copy_all(std::span<std::byte> blocks) {
+  if (mover_ != nullptr) {
+    if constexpr (way == Way::out)
+      mover_->copy_out(pieces_to_move(), blocks);
+    else
+      mover_->copy_in(pieces_to_move(), blocks);
+    return;
+  }
   team_.run(static_cast<int>(fields_.size()), [&](int i) {
     const Field& field = fields_[static_cast<std::size_t>(i)];
-    for (const Piece& piece : pieces_) copy<way>(field, piece, blocks + piece.block_at + field.block_at);
+    for (const Piece& piece : pieces_) copy<way>(field, piece, blocks.data() + piece.block_at + field.block_at);
   });
 }
 
@@ -89,13 +108,13 @@ void KvCopier::copy_out(const ExtentList& slots, std::span<std::byte> blocks, st
   for (std::size_t at = block_bytes(); at < blocks.size() && stride > block_bytes(); at += stride)
     std::memset(blocks.data() + at, 0, stride - block_bytes());
   cut(slots, 0, stride);
-  copy_all<Way::out>(blocks.data());
+  copy_all<Way::out>(blocks);
 }
 
 void KvCopier::copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                        const ExtentList& slots) {
   cut(slots, first_token, stride);
-  copy_all<Way::in>(const_cast<std::byte*>(blocks.data()));  // only read from
+  copy_all<Way::in>({const_cast<std::byte*>(blocks.data()), blocks.size()});  // only read from
 }
 
 // By way of a buffer, since pieces may begin anywhere in a group of slots; it is small enough to stay in the cache.
@@ -103,7 +122,15 @@ void KvCopier::copy_within(const ExtentList& from, const ExtentList& to) {
   constexpr int kAtOnce = 16 * kBlockTokens;
   for (int at = 0; at < from.length(); at += kAtOnce) {
     const int count = std::min(kAtOnce, from.length() - at), blocks = (count + kBlockTokens - 1) / kBlockTokens;
-    within_.resize(static_cast<std::size_t>(blocks) * block_bytes());
+    const std::size_t bytes = static_cast<std::size_t>(blocks) * block_bytes();
+    if (mover_ != nullptr) {
+      cut(from.slice(at, count), 0, block_bytes());
+      const auto pieces = pieces_to_move();
+      cut(to.slice(at, count), 0, block_bytes());
+      mover_->copy_within(pieces, pieces_to_move(), bytes);
+      continue;
+    }
+    within_.resize(bytes);
     copy_out(from.slice(at, count), within_, block_bytes());
     copy_in(within_, block_bytes(), 0, to.slice(at, count));
   }

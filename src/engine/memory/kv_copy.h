@@ -6,11 +6,15 @@
 //                    values [heads][16][V] where there are any, key scales [heads][16], value scales [heads][16] when
 //                    the type has them
 // so a block whose tokens lie in one group moves in whole pieces, and any other lane by lane.
-// Threads: the engine thread; the team copies fields side by side. Fails: never.
+// A pool on a device is gathered and scattered there; blocks go to and from the host in one piece.
+// Threads: the engine thread; the team copies fields side by side. Fails: never; a device that does throws DeviceFailure.
 #pragma once
+
+#include <memory>
 
 #include "base/threads/compute_team.h"
 #include "cache/disk/disk_prefixes.h"
+#include "device/token_mover.h"
 #include "engine/memory/kv_pool.h"
 #include "engine/memory/state_pool.h"
 
@@ -19,14 +23,16 @@ namespace espalier {
 // Moves tokens between the pool and blocks of bytes.
 class KvCopier final : public SlotCopier {
  public:
-  KvCopier(const CacheLayout& layout, KvView pool, ComputeTeam& team, const StatePool* states = nullptr);
+  KvCopier(const KvPool& pool, ComputeTeam& team, const StatePool* states = nullptr);
 
   std::size_t block_bytes() const { return block_bytes_; }
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                const ExtentList& slots) override;
-  std::span<std::byte> state(int cell) override {
-    return states_ != nullptr ? states_->bytes_of(cell) : std::span<std::byte>{};
+  std::size_t state_bytes() const override { return states_ != nullptr ? states_->cell_bytes() : 0; }
+  void copy_state_out(int cell, std::size_t from, std::span<std::byte> to) override { states_->read(cell, from, to); }
+  void copy_state_in(int cell, std::size_t from, std::span<const std::byte> bytes) override {
+    states_->write(cell, from, bytes);
   }
   void copy_within(const ExtentList& from, const ExtentList& to);  // as many slots, in order, none in both
 
@@ -46,7 +52,8 @@ class KvCopier final : public SlotCopier {
   enum class Way { out, in };
   void cut(const ExtentList& slots, int first_token, std::size_t stride);
   template <Way way>
-  void copy_all(std::byte* blocks);
+  void copy_all(std::span<std::byte> blocks);
+  std::vector<device::MovedPiece> pieces_to_move() const;
   template <Way way>
   void copy(const Field& field, const Piece& piece, std::byte* block) const;
 
@@ -57,12 +64,13 @@ class KvCopier final : public SlotCopier {
   std::size_t block_bytes_ = 0;
   std::vector<Piece> pieces_;  // kept to reuse memory
   std::vector<std::byte> within_;
+  std::unique_ptr<device::TokenMover> mover_;  // of a pool on a device
 };
 
 // Moves what window slots hold.
 class WindowKvCopier final : public WindowCopier {
  public:
-  WindowKvCopier(const KvPool& windows, ComputeTeam& team) : copier_(windows.layout(), windows.view(), team) {}
+  WindowKvCopier(const KvPool& windows, ComputeTeam& team) : copier_(windows, team) {}
   std::size_t window_block_bytes() const override { return copier_.block_bytes(); }
   void copy_window_out(const ExtentList& window_slots, std::span<std::byte> blocks) override {
     copier_.copy_out(window_slots, blocks, copier_.block_bytes());

@@ -92,7 +92,7 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
 TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
   for (int round = 0; round < 20; ++round) {
     KvPool from = random_pool(), to = random_pool();
-    KvCopier out(layout(), from.view(), team_), in(layout(), to.view(), team_);
+    KvCopier out(from, team_), in(to, team_);
     ASSERT_EQ(out.block_bytes(), layout().bytes_per_token() * kBlockTokens);
     const int blocks = 1 + static_cast<int>(random_() % 10);
     const std::size_t stride = out.block_bytes() + (round % 2 ? 64 : 0);
@@ -120,7 +120,7 @@ TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
 
 TEST_P(KvCopyTest, TokensMoveWithinThePool) {
   KvPool pool = random_pool();
-  KvCopier copier(layout(), pool.view(), team_);
+  KvCopier copier(pool, team_);
   const int count = 1 + static_cast<int>(random_() % 120);  // twice as many fit between the gaps
   const ExtentList both = random_slots(2 * count), from = both.slice(0, count), to = both.slice(count, count);
   std::vector<Bytes> expected;
@@ -134,7 +134,7 @@ TEST_P(KvCopyTest, TokensMoveWithinThePool) {
 
 TEST_P(KvCopyTest, TheSameTokensGiveTheSameBytesWhereverTheyLie) {
   KvPool pool = random_pool();
-  KvCopier copier(layout(), pool.view(), team_);
+  KvCopier copier(pool, team_);
   const std::size_t stride = copier.block_bytes() + 32;
   Bytes first(4 * stride, std::byte(1)), second(4 * stride, std::byte(2));
   const ExtentList a(Extent{7, 64});

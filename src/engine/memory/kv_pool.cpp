@@ -44,7 +44,7 @@ std::size_t KvPool::bytes_of(int slots) const {
   return layers_.empty() ? 0 : std::min(segments_of(slots) * layers_.front().segment_bytes, data_.size());
 }
 
-Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
+Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots, const device::Device* device) {
   const std::size_t segments = segments_of(slots), slots_held = segments * kSegmentSlots;
   std::size_t segment = 0, scales = 0;
   for (const TokenField& field : layout.fields) {
@@ -61,10 +61,11 @@ Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
   };
   KvPool pool;
   pool.layout_ = layout;
-  auto data = PageBuffer::allocate(segments * segment);
+  pool.device_ = device;
+  auto data = PoolMemory::allocate(segments * segment, device);
   if (!data.ok()) return short_of_memory(data.error());
   pool.data_ = std::move(data).value();
-  auto scale_memory = PageBuffer::allocate(scales, PageBuffer::Pages::small);
+  auto scale_memory = PoolMemory::allocate(scales, device, PageBuffer::Pages::small);
   if (!scale_memory.ok()) return short_of_memory(scale_memory.error());
   pool.scales_ = std::move(scale_memory).value();
 
@@ -95,15 +96,15 @@ Result<KvPool> KvPool::allocate(const CacheLayout& layout, int slots) {
 }
 
 Result<KvPools> KvPools::allocate(const CacheLayout& layout, int slots, const std::vector<bool>& in_window,
-                                  int window_slots) {
+                                  int window_slots, const device::Device* device) {
   KvPools pools;
   CacheLayout parts[2] = {{{}, layout.type}, {{}, layout.type}};
   const auto is_in_window = [&](std::size_t field) { return window_slots > 0 && in_window[field]; };
   for (std::size_t i = 0; i < layout.fields.size(); ++i)
     parts[is_in_window(i) ? 1 : 0].fields.push_back(layout.fields[i]);
-  ESP_TRY(pools.tokens_, KvPool::allocate(parts[0], slots));
+  ESP_TRY(pools.tokens_, KvPool::allocate(parts[0], slots, device));
   if (window_slots > 0) {
-    ESP_TRY(pools.windows_, KvPool::allocate(parts[1], window_slots));
+    ESP_TRY(pools.windows_, KvPool::allocate(parts[1], window_slots, device));
   }
   std::size_t next[2] = {0, 0};
   for (std::size_t i = 0; i < layout.fields.size(); ++i) {

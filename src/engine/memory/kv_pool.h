@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "engine/memory/pool_memory.h"
 #include "model/batch.h"
 #include "model/keeps.h"
-#include "tensor/page_buffer.h"
 
 namespace espalier {
 
@@ -26,17 +26,20 @@ struct CacheLayout {
 // Keys and values of so many slots.
 class KvPool {
  public:
-  static Result<KvPool> allocate(const CacheLayout& layout, int slots);
+  // device: whose memory it is; null: the host's.
+  static Result<KvPool> allocate(const CacheLayout& layout, int slots, const device::Device* device = nullptr);
   const CacheLayout& layout() const { return layout_; }
   KvView view() const { return {layers_}; }
   std::size_t bytes() const { return data_.size() + scales_.size(); }
   std::byte* data() const { return data_.data(); }  // keys and values, segment after segment
   std::size_t data_bytes() const { return data_.size(); }
+  const device::Device* device() const { return device_; }
   std::size_t bytes_of(int slots) const;  // of data(), that the first `slots` slots take; whole segments
 
  private:
   CacheLayout layout_;
-  PageBuffer data_, scales_;
+  PoolMemory data_, scales_;
+  const device::Device* device_ = nullptr;
   std::vector<KvLayer> layers_;
 };
 
@@ -45,7 +48,7 @@ class KvPools {
  public:
   // `in_window`: of each field, whether it lies in one of the `window_slots`; empty: none does.
   static Result<KvPools> allocate(const CacheLayout& layout, int slots, const std::vector<bool>& in_window = {},
-                                  int window_slots = 0);
+                                  int window_slots = 0, const device::Device* device = nullptr);
   KvPool& tokens() { return tokens_; }
   const KvPool& tokens() const { return tokens_; }
   const KvPool& windows() const { return windows_; }

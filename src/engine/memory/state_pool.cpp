@@ -2,7 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "model/executor.h"
+
 namespace espalier {
+namespace {
+
+void must(const Result<>& done) {
+  if (!done.ok()) throw DeviceFailure(done.error().message);
+}
+
+}  // namespace
 
 // Cells begin at cache lines, so that threads that write neighbouring cells do not meet.
 std::size_t StatePool::stride_bytes(std::size_t floats) {
@@ -10,11 +21,11 @@ std::size_t StatePool::stride_bytes(std::size_t floats) {
   return (floats * sizeof(float) + kLine - 1) / kLine * kLine;
 }
 
-Result<StatePool> StatePool::allocate(std::size_t floats, int cells) {
+Result<StatePool> StatePool::allocate(std::size_t floats, int cells, const device::Device* device) {
   StatePool pool;
   if (floats == 0 || cells <= 0) return pool;
   const std::size_t bytes = stride_bytes(floats) * static_cast<std::size_t>(cells);
-  auto memory = PageBuffer::allocate(bytes);
+  auto memory = PoolMemory::allocate(bytes, device);
   if (!memory.ok()) {
     Error error = memory.error();
     error.message = fmt::format("{} recurrent states need {:.1f} MiB: {}; a smaller --max-mamba-cache-size would fit",
@@ -23,9 +34,30 @@ Result<StatePool> StatePool::allocate(std::size_t floats, int cells) {
     return error;
   }
   pool.memory_ = std::move(memory).value();
+  pool.device_ = device;
   pool.floats_ = floats;
   pool.cells_ = cells;
   return pool;
+}
+
+void StatePool::read(int cell, std::size_t from, std::span<std::byte> to) const {
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(at(cell)) + from;
+  if (device_ == nullptr) {
+    std::copy_n(bytes, to.size(), to.data());
+    return;
+  }
+  device_->copy(to.data(), bytes, to.size());
+  must(device_->wait());
+}
+
+void StatePool::write(int cell, std::size_t from, std::span<const std::byte> bytes) const {
+  std::byte* to = reinterpret_cast<std::byte*>(at(cell)) + from;
+  if (device_ == nullptr) {
+    std::copy_n(bytes.data(), bytes.size(), to);
+    return;
+  }
+  device_->copy(to, bytes.data(), bytes.size());
+  must(device_->wait());
 }
 
 float* StatePool::at(int cell) const {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "espalier/error.h"
-#include "tensor/page_buffer.h"
+#include "engine/memory/pool_memory.h"
 
 namespace espalier {
 
@@ -17,7 +17,8 @@ namespace espalier {
 class StatePool {
  public:
   StatePool() = default;  // of a model that keeps none
-  static Result<StatePool> allocate(std::size_t floats, int cells);
+  // device: whose memory it is; null: the host's.
+  static Result<StatePool> allocate(std::size_t floats, int cells, const device::Device* device = nullptr);
 
   int cells() const { return cells_; }
   std::size_t floats() const { return floats_; }
@@ -26,10 +27,13 @@ class StatePool {
   static std::size_t stride_bytes(std::size_t floats);  // from one cell to the next
   // Null for cell -1: the state of an empty text.
   float* at(int cell) const;
-  std::span<std::byte> bytes_of(int cell) const { return {reinterpret_cast<std::byte*>(at(cell)), cell_bytes()}; }
+  // Bytes of a cell from `from` on, to and from the host's memory.
+  void read(int cell, std::size_t from, std::span<std::byte> to) const;
+  void write(int cell, std::size_t from, std::span<const std::byte> bytes) const;
 
  private:
-  PageBuffer memory_;
+  PoolMemory memory_;
+  const device::Device* device_ = nullptr;
   std::size_t floats_ = 0;
   int cells_ = 0;
 };

@@ -46,7 +46,7 @@ class ModelRunner : public StepRunner {
         team_(team),
         end_tokens_(std::move(end_tokens)),
         inputs_(inputs),
-        copier_(kv.tokens().layout(), kv.tokens().view(), team) {}
+        copier_(kv.tokens(), team) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }

@@ -156,11 +156,11 @@ void AttentionPlan::put_in_order(std::vector<int>& tiles) const {
   std::transform(ranks.begin(), ranks.end(), tiles.begin(), [](const auto& rank) { return std::get<4>(rank); });
 }
 
-QueryRow AttentionPlan::query_row(const AttentionSequence& sequence, int row) const {
+QueryRow query_row(const AttentionSequence& sequence, int row, const Visibility& visible) {
   const std::int64_t position = sequence.first_position + row;
   const std::int32_t last =
       sequence.last.empty() ? static_cast<std::int32_t>(position) : sequence.last[static_cast<std::size_t>(row)];
-  auto first = static_cast<std::int32_t>(shape_.visible.first(position));
+  auto first = static_cast<std::int32_t>(visible.first(position));
   if (!sequence.from.empty()) first = std::min(first, sequence.from[static_cast<std::size_t>(row)]);
   return {sequence.row_begin + row, static_cast<std::int32_t>(position), first, last};
 }
@@ -169,7 +169,7 @@ void AttentionPlan::add_group(const SharedBlocks& group) {
   const int first = static_cast<int>(query_rows_.size());
   for (int s : group.sequences) {
     const AttentionSequence& sequence = sequences_[static_cast<std::size_t>(s)];
-    for (int row = 0; row < sequence.rows; ++row) query_rows_.push_back(query_row(sequence, row));
+    for (int row = 0; row < sequence.rows; ++row) query_rows_.push_back(query_row(sequence, row, shape_.visible));
   }
   Tile like{};
   like.sequence = group.sequences.front();
@@ -191,7 +191,7 @@ void AttentionPlan::add_sequence(int index, int from_block, int level) {
     const int count = std::min(step, sequence.rows - row), first = static_cast<int>(query_rows_.size());
     std::int64_t seen_from = INT64_MAX, end = 0;
     for (int i = 0; i < count; ++i) {
-      const QueryRow& added = query_rows_.emplace_back(query_row(sequence, row + i));
+      const QueryRow& added = query_rows_.emplace_back(query_row(sequence, row + i, shape_.visible));
       seen_from = std::min<std::int64_t>(seen_from, added.first);
       end = std::max<std::int64_t>(end, std::int64_t{added.last} + 1);
     }

@@ -49,6 +49,9 @@ struct AttentionSequence {
   std::span<const std::int32_t> from = {};
 };
 
+// What row `row` of a sequence sees by a rule.
+QueryRow query_row(const AttentionSequence& sequence, int row, const Visibility& visible);
+
 // Sequences with the same slots from position 0 to the end of block_end, in the tree of such groups.
 struct SharedBlocks {
   std::vector<int> sequences;
@@ -115,7 +118,6 @@ class AttentionPlan {
     std::vector<int> split_tiles;
   };
   struct Call;
-  QueryRow query_row(const AttentionSequence& sequence, int row) const;
   void add_group(const SharedBlocks& group);
   void add_sequence(int sequence, int from_block, int level);
   void add_tiles(Tile like, int first_row, int rows);

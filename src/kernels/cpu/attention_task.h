@@ -29,7 +29,9 @@ struct QueryRow {
 struct FoldStates {
   float* memory = nullptr;
   int heads = 0, stride = 0;  // heads of a row; floats of one state
-  float* of(int row, int head) const { return memory + (static_cast<std::int64_t>(row) * heads + head) * stride; }
+  constexpr float* of(int row, int head) const {
+    return memory + (static_cast<std::int64_t>(row) * heads + head) * stride;
+  }
   static constexpr int stride_of(int value_dim) { return padded_head(value_dim) + 2; }
 };
 
@@ -40,7 +42,9 @@ struct Selection {
   const std::uint64_t* words = nullptr;
   std::int64_t row_stride = 0;   // words from one row of the batch to the next
   std::int64_t head_stride = 0;  // from one KV head to the next; 0: all see alike
-  const std::uint64_t* of(int row, int kv_head) const { return words + row * row_stride + kv_head * head_stride; }
+  constexpr const std::uint64_t* of(int row, int kv_head) const {
+    return words + row * row_stride + kv_head * head_stride;
+  }
 };
 
 // Which positions of a KV head a tile reads: blocks of kAttentionBlock tokens, none from position_end on.
@@ -56,7 +60,7 @@ struct AttentionSpan {
 struct DistanceBias {
   const float* values = nullptr;  // [query heads][2 * reach + 16], or null
   int reach = 0;
-  int width() const { return 2 * reach + 16; }
+  constexpr int width() const { return 2 * reach + 16; }
   bool operator==(const DistanceBias&) const = default;
 };
 

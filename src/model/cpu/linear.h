@@ -91,6 +91,8 @@ class Linear {
   // out: out_stride floats from row to row.
   void apply(const ComputeWith& with, const InputForms& x, float* out, std::int64_t out_stride, int rows,
              Options options) const;
+  // Whether it is gates and what they gate.
+  bool gated() const { return gated_; }
   // Whether one pass computes and joins gates and what they gate.
   bool paired() const { return gated_ && parts_.size() == 1; }
   // Of a gated layer that is not paired(): gates and what they gate as sums that are not joined yet, without biases, one

@@ -5,19 +5,19 @@
 
 namespace espalier {
 
-int BufferMemory::use(std::size_t row_bytes, int first_op, int last_op) {
+int BufferPlan::use(std::size_t row_bytes, int first_op, int last_op) {
   buffers_.push_back({row_bytes, first_op, last_op});
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-void BufferMemory::extend(int buffer, int op) {
+void BufferPlan::extend(int buffer, int op) {
   Buffer& b = buffers_[static_cast<std::size_t>(buffer)];
   b.first_op = std::min(b.first_op, op);
   b.last_op = std::max(b.last_op, op);
 }
 
 // In order of their first use; each takes the free slab that fits it best, and the largest are widened last.
-Result<> BufferMemory::allocate() {
+void BufferPlan::arrange() {
   std::vector<std::size_t> order(buffers_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return buffers_[i].first_op; });
@@ -36,14 +36,16 @@ Result<> BufferMemory::allocate() {
     best->free_after = b.last_op;
     b.slab = static_cast<int>(best - slabs_.data());
   }
-  for (Slab& slab : slabs_) {
-    ESP_TRY(slab.memory, PageBuffer::allocate(slab.row_bytes * static_cast<std::size_t>(max_rows_)));
-  }
-  return success();
 }
 
-std::byte* BufferMemory::at(int buffer) const {
-  return slabs_[static_cast<std::size_t>(buffers_[static_cast<std::size_t>(buffer)].slab)].memory.data();
+Result<> BufferMemory::allocate() {
+  arrange();
+  memory_.resize(static_cast<std::size_t>(slabs()));
+  for (int slab = 0; slab < slabs(); ++slab) {
+    ESP_TRY(memory_[static_cast<std::size_t>(slab)],
+            PageBuffer::allocate(row_bytes(slab) * static_cast<std::size_t>(max_rows_)));
+  }
+  return success();
 }
 
 }  // namespace espalier

@@ -21,16 +21,16 @@ struct Place {
   explicit operator bool() const { return first != nullptr; }
 };
 
-// Gives every buffer its place.
-class BufferMemory {
+// Which buffers share memory: slabs, whose rows are as wide as the widest buffer in them.
+class BufferPlan {
  public:
-  explicit BufferMemory(int max_rows) : max_rows_(max_rows) {}
-
   // A buffer whose rows have so many bytes, in use from one operation to another, both included; gives its number.
   int use(std::size_t row_bytes, int first_op, int last_op);
   void extend(int buffer, int op);  // it is in use there too
-  Result<> allocate();
-  std::byte* at(int buffer) const;
+  void arrange();                   // once all buffers are known
+  int slabs() const { return static_cast<int>(slabs_.size()); }
+  std::size_t row_bytes(int slab) const { return slabs_[static_cast<std::size_t>(slab)].row_bytes; }
+  int slab_of(int buffer) const { return buffers_[static_cast<std::size_t>(buffer)].slab; }
 
  private:
   struct Buffer {
@@ -41,11 +41,21 @@ class BufferMemory {
   struct Slab {
     std::size_t row_bytes;
     int free_after;
-    PageBuffer memory;
   };
-  int max_rows_;
   std::vector<Buffer> buffers_;
   std::vector<Slab> slabs_;
+};
+
+// Gives every buffer its place in the host's memory.
+class BufferMemory : public BufferPlan {
+ public:
+  explicit BufferMemory(int max_rows) : max_rows_(max_rows) {}
+  Result<> allocate();
+  std::byte* at(int buffer) const { return memory_[static_cast<std::size_t>(slab_of(buffer))].data(); }
+
+ private:
+  int max_rows_;
+  std::vector<PageBuffer> memory_;
 };
 
 }  // namespace espalier

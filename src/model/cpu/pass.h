@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <vector>
@@ -55,6 +56,7 @@ class Pass {
   }
   std::span<const BatchSequence> sequences() const { return sequences_; }
   const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
+  bool in_windows(FieldId id) const { return in_window_slots(id); }
 
   // Where a row stands on an axis; axes() says whether that may be another place than its position.
   bool has_axes() const { return !axes_.empty(); }
@@ -68,6 +70,10 @@ class Pass {
   const float* given(int input, int row) const;
   const PictureRows& pictures() const { return *batch_.pictures; }
 
+  // Whom the rows of each sequence see in a field. What it refers to lives as long as the pass.
+  std::vector<AttentionSequence> attended(FieldId of, AttendOp::Around around, const Visibility& visible) {
+    return attention_sequences(in_window_slots(of), around, visible);
+  }
   // Made once for all layers of a shape.
   AttentionPlan& plan(const AttentionShape& shape, FieldId of, AttendOp::Around around = AttendOp::Around::none);
   IndexPlan& index_plan(const IndexShape& shape);
@@ -112,7 +118,7 @@ class Pass {
   std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around,
                                                      const Visibility& visible = {});
   std::vector<Planned> plans_, slice_plans_;          // of all rows; of the slice at hand
-  std::vector<std::vector<std::int32_t>> near_last_;  // that plans refer to
+  std::deque<std::vector<std::int32_t>> near_last_;  // that plans refer to
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;
 };

@@ -32,39 +32,25 @@ const float* looked_up_factors(const CpuKernels& cpu, const AdaptedTable& by, st
   return sums.data() + first;
 }
 
+std::size_t skipped_bytes(const Tensor& table, int first) {
+  const auto block = static_cast<std::int64_t>(block_shape(table.dtype).elements);
+  return static_cast<std::size_t>(first / block * static_cast<std::int64_t>(block_shape(table.dtype).bytes));
+}
+
 RowFunction make(const LookUpOp& o, const RowParts& parts) {
-  const Tensor* stored_table = parts.tables[static_cast<std::size_t>(o.table)];
+  const Tensor* table = parts.tables[static_cast<std::size_t>(o.table)];
   const Place out = parts.place(o.out);
   const std::int64_t width = o.out.width;
-  const auto skipped = [first = o.first](const Tensor& table) {
-    const auto block = static_cast<std::int64_t>(block_shape(table.dtype).elements);
-    return static_cast<std::size_t>(first / block * static_cast<std::int64_t>(block_shape(table.dtype).bytes));
-  };
-  return [=, &cpu = parts.cpu, skip = skipped(*stored_table)](const Pass& pass, int row) {
-    std::int64_t at = o.by == LookUpOp::By::token  ? pass.token(row)
-                      : o.by == LookUpOp::By::type ? pass.type(row)
-                                                   : pass.position(row) + o.offset;
-    if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
+  return [=, &cpu = parts.cpu](const Pass& pass, int row) {
     float* to = out.row(row);
-    const LoraAdapter* adapter = pass.adapter(row);
-    const AdaptedTable* by = adapter != nullptr ? adapter->table(o.table) : nullptr;
-    const Tensor* table = by != nullptr && !by->whole.data.empty() ? &by->whole : stored_table;
-    const std::int64_t last = table->rows() - 1;
-    const std::int64_t outside = o.by == LookUpOp::By::position ? last : 0;
-    at = at <= last ? at : outside;
-    const auto stored = table->row(at).subspan(table == stored_table ? skip : skipped(*table));
     if (!o.add) {
-      decode_row(table->dtype, stored, {to, static_cast<std::size_t>(width)});
-      if (by != nullptr && by->rank > 0)
-        cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
+      look_up_row(o, *table, pass, row, to);
       if (o.scale != 1.0f) cpu.functions.scale(o.scale, to, to, width);
       return;
     }
     thread_local std::vector<float> decoded;
     decoded.resize(static_cast<std::size_t>(width));
-    decode_row(table->dtype, stored, decoded);
-    if (by != nullptr && by->rank > 0)
-      cpu.functions.add(decoded.data(), looked_up_factors(cpu, *by, at, o.first, width), decoded.data(), width);
+    look_up_row(o, *table, pass, row, decoded.data());
     cpu.functions.add_scaled(o.scale, decoded.data(), to, width);
   };
 }
@@ -236,11 +222,7 @@ RowFunction make(const RotateOp& o, const RowParts& parts) {
 RowFunction make(const ScaleByPositionOp& o, const RowParts& parts) {
   const Place heads = parts.place(o.heads);
   return [=, &cpu = parts.cpu](const Pass& pass, int row) {
-    const std::int64_t at = pass.position(row) + o.offset, whole = at / o.period;
-    const double grown = o.power != 0.0f ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period),
-                                                    static_cast<double>(o.power))
-                                         : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(whole));
-    const auto factor = static_cast<float>(grown);
+    const float factor = factor_of_position(o, pass.position(row));
     if (factor != 1.0f) cpu.functions.scale(factor, heads.row(row), heads.row(row), o.heads.width);
   };
 }
@@ -339,14 +321,7 @@ RowFunction make(const AddWavesOp& o, const RowParts& parts) {
   const float* frequencies = values(parts, o.frequencies);
   const std::int64_t half = count(parts, o.frequencies);
   return [=](const Pass& pass, int row) {
-    if (pass.position(row) == o.silent) return;
-    const auto at = static_cast<float>(pass.position(row) + o.offset);
-    float* to = out.row(row);
-    for (std::int64_t i = 0; i < half; ++i) {
-      const float angle = at * frequencies[i];
-      to[i] += std::sin(angle);
-      to[half + i] += std::cos(angle);
-    }
+    add_waves(o, {frequencies, static_cast<std::size_t>(half)}, pass.position(row), out.row(row));
   };
 }
 
@@ -449,6 +424,41 @@ RowFunction make(const O&, const RowParts&) {
 }
 
 }  // namespace
+
+void look_up_row(const LookUpOp& o, const Tensor& stored_table, const Pass& pass, int row, float* to) {
+  const CpuKernels& cpu = pass.with().cpu;
+  std::int64_t at = o.by == LookUpOp::By::token  ? pass.token(row)
+                    : o.by == LookUpOp::By::type ? pass.type(row)
+                                                 : pass.position(row) + o.offset;
+  if (o.instead >= 0 && pass.given(0, row) != nullptr) at = o.instead;
+  const LoraAdapter* adapter = pass.adapter(row);
+  const AdaptedTable* by = adapter != nullptr ? adapter->table(o.table) : nullptr;
+  const Tensor& table = by != nullptr && !by->whole.data.empty() ? by->whole : stored_table;
+  const std::int64_t last = table.rows() - 1, outside = o.by == LookUpOp::By::position ? last : 0;
+  at = at <= last ? at : outside;
+  const std::int64_t width = o.out.width;
+  decode_row(table.dtype, table.row(at).subspan(skipped_bytes(table, o.first)), {to, static_cast<std::size_t>(width)});
+  if (by != nullptr && by->rank > 0)
+    cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
+}
+
+float factor_of_position(const ScaleByPositionOp& o, std::int64_t position) {
+  const std::int64_t at = position + o.offset, whole = at / o.period;
+  const double grown = o.power != 0.0f ? std::pow(1.0 + static_cast<double>(at) / static_cast<double>(o.period),
+                                                  static_cast<double>(o.power))
+                                       : 1.0 + static_cast<double>(o.beta) * std::log1p(static_cast<double>(whole));
+  return static_cast<float>(grown);
+}
+
+void add_waves(const AddWavesOp& o, std::span<const float> frequencies, std::int64_t position, float* to) {
+  if (position == o.silent) return;
+  const auto at = static_cast<float>(position + o.offset);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const float angle = at * frequencies[i];
+    to[i] += std::sin(angle);
+    to[frequencies.size() + i] += std::cos(angle);
+  }
+}
 
 RowFunction row_function(const Op& op, const RowParts& parts) {
   if (RowFunction of_pictures = picture_row_function(op, parts)) return of_pictures;

@@ -28,4 +28,10 @@ struct RowParts {
 // Null for operations that are not of one row.
 RowFunction row_function(const Op& op, const RowParts& parts);
 
+// What such operations need of the host, for whoever does the rest elsewhere: a row of the table as it is looked up, without
+// its scale; the factor; the waves, added to `to`.
+void look_up_row(const LookUpOp& o, const Tensor& table, const Pass& pass, int row, float* to);
+float factor_of_position(const ScaleByPositionOp& o, std::int64_t position);
+void add_waves(const AddWavesOp& o, std::span<const float> frequencies, std::int64_t position, float* to);
+
 }  // namespace espalier

@@ -21,7 +21,7 @@ namespace espalier {
 // Columns [first, first + width) of a buffer.
 struct Rows {
   int buffer = -1, first = 0, width = 0;
-  explicit operator bool() const { return buffer >= 0; }
+  constexpr explicit operator bool() const { return buffer >= 0; }
   Rows part(int from, int count) const { return {buffer, first + from, count}; }
   bool operator==(const Rows&) const = default;
 };

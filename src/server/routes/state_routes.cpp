@@ -82,6 +82,7 @@ void write_engine_state(JsonWriter& json, const ServedModel& model) {
   json.field("architecture", info.architecture).field("quantization", info.quantisation);
   json.field("context_length", model.limits().context_length).field("max_running", info.max_running);
   json.field("prefill_chunk", info.prefill_chunk).field("isa", info.isa).field("threads", info.threads);
+  json.field("device", info.device).field("device_name", info.device_name);
   json.field("activations", info.activations).field("kv_cache_dtype", info.kv_type);
   json.field("running", status.running).field("waiting", status.waiting);
   json.field("waiting_tokens", status.waiting_tokens).field("tokens_per_second", status.tokens_per_second);

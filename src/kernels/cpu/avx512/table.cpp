@@ -6,6 +6,7 @@
 #include "kernels/cpu/generic/elementwise.h"
 #include "kernels/cpu/generic/parts.h"
 #include "kernels/cpu/generic/peak.h"
+#include "kernels/cpu/generic/store_kv.h"
 
 namespace espalier::kernels::avx512 {
 

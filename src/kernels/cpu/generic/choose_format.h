@@ -3,13 +3,14 @@
 
 #include "kernels/cpu/generic/formats.h"
 #include "kernels/cpu/generic/group_formats.h"
+#include "kernels/cpu/generic/row_part.h"
 #include "kernels/cpu/generic/table_formats.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
 // choose.operator()<Format>() for the format of whole numbers of `type`; a null pointer when there is none.
 template <class Choose>
-auto choose_format(DType type, Choose choose) -> decltype(choose.template operator()<Q8_0>()) {
+ESPALIER_LANES auto choose_format(DType type, Choose choose) -> decltype(choose.template operator()<Q8_0>()) {
   switch (type) {
     case DType::q8_0:
       return choose.template operator()<Q8_0>();

@@ -1,11 +1,13 @@
 // exponential.h: 2^x on sixteen lanes, relative error below 2e-7, the same bits wherever it is called.
 #pragma once
 
+#include "kernels/cpu/generic/row_part.h"
+
 namespace espalier::kernels::ESPALIER_ISA {
 
 // x is clamped to [kLeastPower, kMostPower]: at and below the least, which is -127 or less, the result is 0. -inf gives
 // 0.
-inline Simd::F exp2(Simd::F x) {
+ESPALIER_LANES inline Simd::F exp2(Simd::F x) {
   x = Simd::min(Simd::max(x, Simd::set1(Simd::kLeastPower)), Simd::set1(Simd::kMostPower));
   const Simd::F whole = Simd::round(x);
   const Simd::F f = Simd::sub(x, whole);  // -0.5 .. 0.5, exact

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/generic/row_part.h"
 #include "tensor/dtype.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
@@ -18,21 +19,21 @@ inline constexpr int kHalfRow = 32;       // bytes of 16 f16 values
 inline constexpr int kNibbleBytes = 256;  // 32 k x 16 columns x 4 bits
 inline constexpr int kBitBytes = 64;      // 32 k x 16 columns x 1 bit
 
-inline const std::uint16_t* halves(const std::uint8_t* p) {
+ESPALIER_LANES inline const std::uint16_t* halves(const std::uint8_t* p) {
   return reinterpret_cast<const std::uint16_t*>(p);
 }
 
-inline Simd::B nibbles(const std::uint8_t* p, int j) {
+ESPALIER_LANES inline Simd::B nibbles(const std::uint8_t* p, int j) {
   Simd::B both = Simd::bload(p + 64 * (j & 3));
   return Simd::band(j < 4 ? both : Simd::shift_right(both, 4), Simd::bset1(15));
 }
 
 // Bit `j` of every byte, moved to bit `to`.
-inline Simd::B one_bit(const std::uint8_t* p, int j, int to) {
+ESPALIER_LANES inline Simd::B one_bit(const std::uint8_t* p, int j, int to) {
   return Simd::shift_left(Simd::band(Simd::shift_right(Simd::bload(p), j), Simd::bset1(1)), to);
 }
 
-inline Simd::B two_bits(const std::uint8_t* p, int j, int to) {  // p: the two words of a sub-block
+ESPALIER_LANES inline Simd::B two_bits(const std::uint8_t* p, int j, int to) {  // p: the two words of a sub-block
   Simd::B word = Simd::bload(p + kBitBytes * (j >> 2));
   return Simd::shift_left(Simd::band(Simd::shift_right(word, 2 * (j & 3)), Simd::bset1(3)), to);
 }
@@ -41,22 +42,22 @@ inline Simd::B two_bits(const std::uint8_t* p, int j, int to) {  // p: the two w
 struct LegacyBlock {
   static constexpr int kBlock = 32, kSubs = 1, kGroups = 1, kZeroPoint = 0;
   static constexpr bool kHasMinimum = false;
-  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
-  static Simd::F minimum(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b + kHalfRow)); }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b + kHalfRow)); }
 };
 
 // Codes of eight bits and a scale.
 struct Q8_0 : LegacyBlock {
   static constexpr DType kType = DType::q8_0;
   static constexpr int kBytes = kHalfRow + 512, kZeroPoint = 128, kMostCode = 255;
-  static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::bload(b + kHalfRow + 64 * j); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::bload(b + kHalfRow + 64 * j); }
 };
 
 // Codes of four bits around 8 and a scale.
 struct Q4_0 : LegacyBlock {
   static constexpr DType kType = DType::q4_0;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 8, kMostCode = 15;
-  static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + kHalfRow, j); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + kHalfRow, j); }
 };
 
 // Codes of four bits, a scale and a minimum.
@@ -64,14 +65,14 @@ struct Q4_1 : LegacyBlock {
   static constexpr DType kType = DType::q4_1;
   static constexpr int kBytes = 2 * kHalfRow + kNibbleBytes, kMostCode = 15;
   static constexpr bool kHasMinimum = true;
-  static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + 2 * kHalfRow, j); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return nibbles(b + 2 * kHalfRow, j); }
 };
 
 // Codes of five bits around 16 and a scale.
 struct Q5_0 : LegacyBlock {
   static constexpr DType kType = DType::q5_0;
   static constexpr int kBytes = kHalfRow + kBitBytes + kNibbleBytes, kZeroPoint = 16, kMostCode = 31;
-  static Simd::B codes(const std::uint8_t* b, int, int j) {
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) {
     return Simd::bor(nibbles(b + kHalfRow + kBitBytes, j), one_bit(b + kHalfRow, j, 4));
   }
 };
@@ -81,20 +82,20 @@ struct Q5_1 : LegacyBlock {
   static constexpr DType kType = DType::q5_1;
   static constexpr int kBytes = 2 * kHalfRow + kBitBytes + kNibbleBytes, kMostCode = 31;
   static constexpr bool kHasMinimum = true;
-  static Simd::B codes(const std::uint8_t* b, int, int j) {
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) {
     return Simd::bor(nibbles(b + 2 * kHalfRow + kBitBytes, j), one_bit(b + 2 * kHalfRow, j, 4));
   }
 };
 
 // The table of IQ4_NL and IQ4_XS, raised by 128.
-inline constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+ESPALIER_LANES constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
 // Codes of four bits into a table of unequal steps, and a scale.
 struct IQ4_NL : LegacyBlock {
   static constexpr DType kType = DType::iq4_nl;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
-  static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
 };
 
 // What formats with scales for parts of 256 values have in common.
@@ -110,14 +111,14 @@ struct Q45_K : SuperBlock {
   static constexpr int kSub = 32 + (kFifthBit ? kBitBytes : 0) + kNibbleBytes;
   static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub, kMostCode = kFifthBit ? 31 : 15;
   static constexpr bool kHasMinimum = true;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int) {
     return Simd::mul(Simd::load_f16(halves(b)), Simd::load_u8(sub(b, s)));
   }
-  static Simd::F minimum(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int s, int) {
     return Simd::sub(Simd::zero(), Simd::mul(Simd::load_f16(halves(b + kHalfRow)), Simd::load_u8(sub(b, s) + 16)));
   }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     const std::uint8_t* p = sub(b, s) + 32;
     if constexpr (kFifthBit) return Simd::bor(nibbles(p + kBitBytes, j), one_bit(p, j, 4));
     return nibbles(p, j);
@@ -131,13 +132,13 @@ struct Q6_K : SuperBlock {
   static constexpr DType kType = DType::q6_k;
   static constexpr int kSub = 32 + 2 * kBitBytes + kNibbleBytes, kGroups = 2, kZeroPoint = 32, kMostCode = 63;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int g) {
     return Simd::mul(Simd::load_f16(halves(b)),
                      Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     const std::uint8_t* p = sub(b, s) + 32;
     return Simd::bor(nibbles(p + 2 * kBitBytes, j), two_bits(p, j, 4));
   }
@@ -148,13 +149,13 @@ struct Q3_K : SuperBlock {
   static constexpr DType kType = DType::q3_k;
   static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = 4, kMostCode = 7;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int g) {
     return Simd::mul(Simd::load_f16(halves(b)),
                      Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)) + 16 * g));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     const std::uint8_t* p = sub(b, s) + 32;
     return Simd::bor(two_bits(p + kBitBytes, j, 0), one_bit(p, j, 2));
   }
@@ -166,9 +167,12 @@ struct Q2_K : SuperBlock {
   static constexpr int kSub = 32 + 2 * kBitBytes, kGroups = 2, kMostCode = 3;
   static constexpr int kBytes = 2 * kHalfRow + kSubs * kSub;
   static constexpr bool kHasMinimum = true;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 2 * kHalfRow + s * kSub; }
   // One byte holds scale (low) and minimum (high): v = low + 16 * high, split without integer lanes of bytes.
-  static void split(const std::uint8_t* p, Simd::F& low, Simd::F& high) {
+  ESPALIER_LANES static void split(const std::uint8_t* p, Simd::F& low, Simd::F& high) {
+#ifdef ESPALIER_LANES_ARE_THREADS
+    Simd::load_nibbles(p, low, high);
+#else
     std::uint8_t parts[2][16];
     for (int i = 0; i < 16; ++i) {
       parts[0][i] = p[i] & 15;
@@ -176,18 +180,19 @@ struct Q2_K : SuperBlock {
     }
     low = Simd::load_u8(parts[0]);
     high = Simd::load_u8(parts[1]);
+#endif
   }
-  static Simd::F scale(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int g) {
     Simd::F low, high;
     split(sub(b, s) + 16 * g, low, high);
     return Simd::mul(Simd::load_f16(halves(b)), low);
   }
-  static Simd::F minimum(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int s, int g) {
     Simd::F low, high;
     split(sub(b, s) + 16 * g, low, high);
     return Simd::sub(Simd::zero(), Simd::mul(Simd::load_f16(halves(b + kHalfRow)), high));
   }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(sub(b, s) + 32, j, 0); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(sub(b, s) + 32, j, 0); }
 };
 
 // Codes of four bits into a table of unequal steps, with a scale for each 32 values.
@@ -195,12 +200,12 @@ struct IQ4_XS : SuperBlock {
   static constexpr DType kType = DType::iq4_xs;
   static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int) {
     return Simd::mul(Simd::load_f16(halves(b)), Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s))));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     return Simd::lookup(nibbles(sub(b, s) + 16, j), kNonLinear);
   }
 };

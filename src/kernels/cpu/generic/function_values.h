@@ -6,23 +6,24 @@
 #pragma once
 
 #include "kernels/cpu/functions.h"
+#include "kernels/cpu/generic/row_part.h"
 
 namespace espalier::kernels::ESPALIER_ISA::function {
 
 using F = Simd::F;
 
-inline F at_most(float most, F x) {
+ESPALIER_LANES inline F at_most(float most, F x) {
   return Simd::min(Simd::set1(most), x);
 }
-inline F at_least(float least, F x) {
+ESPALIER_LANES inline F at_least(float least, F x) {
   return Simd::max(Simd::set1(least), x);
 }
-inline F negative(F x) {
+ESPALIER_LANES inline F negative(F x) {
   return Simd::sub(Simd::zero(), x);
 }
 
 template <int kCount>
-inline F polynomial(F x, const float (&coefficients)[kCount]) {  // of ascending powers
+ESPALIER_LANES inline F polynomial(F x, const float (&coefficients)[kCount]) {  // of ascending powers
   F sum = Simd::set1(coefficients[kCount - 1]);
   for (int i = kCount - 2; i >= 0; --i) sum = Simd::fma(sum, x, Simd::set1(coefficients[i]));
   return sum;
@@ -32,7 +33,7 @@ inline F polynomial(F x, const float (&coefficients)[kCount]) {  // of ascending
 struct Reduced {
   F power, rest_expm1;
 };
-inline Reduced reduce(F x, F low) {
+ESPALIER_LANES inline Reduced reduce(F x, F low) {
   constexpr float kLog2e = 1.44269504088896341f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // high: 9 bits
   constexpr float kTerms[] = {4.999999815e-01f, 1.666654342e-01f, 4.166720071e-02f, 8.366547140e-03f, 1.388251626e-03f};
   const F n = Simd::round(Simd::mul(x, Simd::set1(kLog2e)));
@@ -42,57 +43,57 @@ inline Reduced reduce(F x, F low) {
 }
 
 // exp(x + low) for x clamped to [-87, 88], where one power of two is enough; low is small.
-inline F exp_within(F x, F low) {
+ESPALIER_LANES inline F exp_within(F x, F low) {
   const Reduced e = reduce(at_most(88.0f, at_least(-87.0f, x)), low);
   return Simd::scale_by_power(Simd::add(Simd::set1(1.0f), e.rest_expm1), e.power);
 }
-inline F exp_within(F x) {
+ESPALIER_LANES inline F exp_within(F x) {
   return exp_within(x, Simd::zero());
 }
 
 // To infinity and to zero.
-inline F exp(F x) {
+ESPALIER_LANES inline F exp(F x) {
   const Reduced e = reduce(at_most(89.0f, at_least(-104.0f, x)), Simd::zero());
   const F half = Simd::round(Simd::mul(e.power, Simd::set1(0.5f)));
   const F scaled = Simd::scale_by_power(Simd::add(Simd::set1(1.0f), e.rest_expm1), half);
   return Simd::scale_by_power(scaled, Simd::sub(e.power, half));
 }
 
-inline F expm1_within(F x) {  // x clamped to [-87, 88]
+ESPALIER_LANES inline F expm1_within(F x) {  // x clamped to [-87, 88]
   const Reduced e = reduce(at_most(88.0f, at_least(-87.0f, x)), Simd::zero());
   const F scale = Simd::scale_by_power(Simd::set1(1.0f), e.power);
   return Simd::fma(scale, e.rest_expm1, Simd::sub(scale, Simd::set1(1.0f)));
 }
 
 // log(1 + t) for t in [0, 1], as 2 artanh(t / (2 + t)).
-inline F log1p_unit(F t) {
+ESPALIER_LANES inline F log1p_unit(F t) {
   constexpr float kTerms[] = {6.666667562e-01f, 3.999887775e-01f, 2.861688474e-01f, 2.142765825e-01f, 2.430093374e-01f};
   const F s = Simd::div(t, Simd::add(Simd::set1(2.0f), t)), square = Simd::mul(s, s);
   return Simd::fma(Simd::mul(s, square), polynomial(square, kTerms), Simd::add(s, s));
 }
 
-inline F sigmoid(F x) {
+ESPALIER_LANES inline F sigmoid(F x) {
   return Simd::div(Simd::set1(1.0f), Simd::add(Simd::set1(1.0f), exp_within(negative(x))));
 }
-inline F silu(F x) {
+ESPALIER_LANES inline F silu(F x) {
   return Simd::mul(x, sigmoid(x));
 }
-inline F tanh(F x) {
+ESPALIER_LANES inline F tanh(F x) {
   const F e = expm1_within(at_most(40.0f, at_least(-40.0f, Simd::add(x, x))));
   return Simd::div(e, Simd::add(e, Simd::set1(2.0f)));
 }
-inline F softplus(F x) {
+ESPALIER_LANES inline F softplus(F x) {
   return Simd::add(at_least(0.0f, x), log1p_unit(exp_within(negative(Simd::abs(x)))));
 }
 
-inline F gelu_tanh(F x) {  // (1 + tanh(u)) / 2 = sigmoid(2 u)
+ESPALIER_LANES inline F gelu_tanh(F x) {  // (1 + tanh(u)) / 2 = sigmoid(2 u)
   const F inner = Simd::mul(x, Simd::fma(Simd::mul(x, x), Simd::set1(0.044715f), Simd::set1(1.0f)));
   return Simd::mul(x, sigmoid(Simd::mul(inner, Simd::set1(1.5957691216057308f))));
 }
 
 // max(x, 0) - |x| * erfc(|x| / sqrt(2)) / 2. The tail is exp(-x^2 / 2) times a polynomial in 1 / (1 + 0.35 |x|); the
 // square is taken in two parts, the upper one exact, as its rounding would show in the exponential.
-inline F gelu_erf(F x) {
+ESPALIER_LANES inline F gelu_erf(F x) {
   constexpr float kTerms[] = {-1.102405211e-06f, 1.396459530e-01f,  1.396315947e-01f, 1.210289903e-01f,
                               1.017067062e-01f,  -1.542035791e-02f, 1.492389101e-01f, -2.477800208e-01f,
                               1.404060129e-01f,  -2.845670049e-02f};
@@ -104,17 +105,17 @@ inline F gelu_erf(F x) {
   return Simd::sub(at_least(0.0f, x), Simd::mul(a, Simd::mul(bell, polynomial(u, kTerms))));
 }
 
-inline F mish(F x) {  // tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2)
+ESPALIER_LANES inline F mish(F x) {  // tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2)
   const F e = exp_within(at_most(40.0f, x)), both = Simd::mul(e, Simd::add(e, Simd::set1(2.0f)));
   return Simd::mul(x, Simd::div(both, Simd::add(both, Simd::set1(2.0f))));
 }
 
-inline F elu(const Activation& a, F x) {
+ESPALIER_LANES inline F elu(const Activation& a, F x) {
   const F below = Simd::mul(Simd::set1(a.negative), expm1_within(at_most(0.0f, x)));
   return Simd::add(at_least(0.0f, x), below);
 }
 
-inline F xielu(const Activation& a, F x) {
+ESPALIER_LANES inline F xielu(const Activation& a, F x) {
   const F line = Simd::mul(Simd::set1(a.linear), x);
   const F above = Simd::fma(Simd::mul(Simd::set1(a.positive), x), x, line);
   const F below = Simd::fma(Simd::set1(a.negative), Simd::sub(expm1_within(at_most(a.least, x)), x), line);
@@ -123,7 +124,7 @@ inline F xielu(const Activation& a, F x) {
 
 // use(f), f being the activation as a function of sixteen lanes: the choice is made once a row.
 template <class Use>
-inline void with_activation(const Activation& a, Use use) {
+ESPALIER_LANES inline void with_activation(const Activation& a, Use use) {
   switch (a.kind) {
     case ActivationKind::identity:
       return use([](F x) { return x; });

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "kernels/cpu/generic/exponential.h"
+#include "kernels/cpu/generic/row_part.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
 // (e - 1) / (e + 1), e = exp(2x), with e - 1 found without subtracting nearly equal numbers: 2^f - 1 from its series,
 // then 2^n (2^f - 1) + (2^n - 1). From 10 on the result is 1 to the last bit. NaN gives some number in [-1, 1] or NaN.
-inline Simd::F tanh(Simd::F x) {
+ESPALIER_LANES inline Simd::F tanh(Simd::F x) {
   x = Simd::min(Simd::max(x, Simd::set1(-10.0f)), Simd::set1(10.0f));
   const Simd::F power = Simd::mul(x, Simd::set1(2.0f * 1.44269504088896340736f));
   const Simd::F whole = Simd::round(power);

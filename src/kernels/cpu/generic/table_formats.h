@@ -3,16 +3,17 @@
 #pragma once
 
 #include "kernels/cpu/generic/formats.h"
+#include "kernels/cpu/generic/row_part.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
 
 // Tables raised by the largest magnitude, so that no number is negative.
-inline constexpr std::uint8_t kRaised2[16] = {51, 68, 86, 43, 35, 18, 0, 43};     // 8, 25, 43 and minus these
-inline constexpr std::uint8_t kRaised1[16] = {10, 16, 18, 9, 8, 2, 0, 9};         // 1, 7, 9
-inline constexpr std::uint8_t kRaised3[16] = {66, 74, 82, 90, 98, 106, 114, 124,  // 4, 12 .. 52, 62
+ESPALIER_LANES constexpr std::uint8_t kRaised2[16] = {51, 68, 86, 43, 35, 18, 0, 43};     // 8, 25, 43 and minus these
+ESPALIER_LANES constexpr std::uint8_t kRaised1[16] = {10, 16, 18, 9, 8, 2, 0, 9};         // 1, 7, 9
+ESPALIER_LANES constexpr std::uint8_t kRaised3[16] = {66, 74, 82, 90, 98, 106, 114, 124,  // 4, 12 .. 52, 62
                                               58, 50, 42, 34, 26, 18,  10,  0};
-inline constexpr std::uint8_t kRaisedOdd[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0};  // 1 .. 15
-inline constexpr std::uint8_t kRaisedFp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+ESPALIER_LANES constexpr std::uint8_t kRaisedOdd[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0};  // 1 .. 15
+ESPALIER_LANES constexpr std::uint8_t kRaisedFp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 // Two bits of magnitude and a sign, with a scale for each 16 values.
 template <DType kOf, const std::uint8_t (&kTable)[16], int kRaisedBy>
@@ -20,13 +21,13 @@ struct ThreeBitTable : SuperBlock {
   static constexpr DType kType = kOf;
   static constexpr int kSub = 32 + 3 * kBitBytes, kGroups = 2, kZeroPoint = kRaisedBy, kMostCode = 2 * kRaisedBy;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int g) {
     const Simd::F eighth = Simd::mul(Simd::load_f16(halves(b)), Simd::set1(0.125f));
     return Simd::mul(eighth, Simd::load_u8(sub(b, s) + 16 * g));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     const std::uint8_t* p = sub(b, s) + 32;
     return Simd::lookup(Simd::bor(two_bits(p + kBitBytes, j, 0), one_bit(p, j, 2)), kTable);
   }
@@ -40,13 +41,13 @@ struct FourBitTable : SuperBlock {
   static constexpr DType kType = kOf;
   static constexpr int kSub = 16 + kNibbleBytes, kZeroPoint = kRaisedBy, kMostCode = 2 * kRaisedBy;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int) {
     const Simd::F part = Simd::mul(Simd::load_f16(halves(b)), Simd::set1(1.0f / kParts));
     return Simd::mul(part, Simd::load_u8(sub(b, s)));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) { return Simd::lookup(nibbles(sub(b, s) + 16, j), kTable); }
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return Simd::lookup(nibbles(sub(b, s) + 16, j), kTable); }
 };
 using IQ3_XXS = FourBitTable<DType::iq3_xxs, kRaised3, 62, 4>;
 using IQ3_S = FourBitTable<DType::iq3_s, kRaisedOdd, 15, 1>;
@@ -57,17 +58,17 @@ struct IQ1_S : SuperBlock {
   static constexpr int kSub = 16 + 2 * kBitBytes, kZeroPoint = 1, kMostCode = 2;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   static constexpr bool kHasMinimum = true;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
-  static Simd::F signed_scale(const std::uint8_t* b, int s) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + kHalfRow + s * kSub; }
+  ESPALIER_LANES static Simd::F signed_scale(const std::uint8_t* b, int s) {
     return Simd::load_i8(reinterpret_cast<const std::int8_t*>(sub(b, s)));
   }
-  static Simd::F scale(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int) {
     return Simd::mul(Simd::load_f16(halves(b)), Simd::abs(signed_scale(b, s)));
   }
-  static Simd::F minimum(const std::uint8_t* b, int s, int) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int s, int) {
     return Simd::mul(Simd::mul(Simd::load_f16(halves(b)), Simd::set1(0.125f)), signed_scale(b, s));
   }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(sub(b, s) + 16, j, 0); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(sub(b, s) + 16, j, 0); }
 };
 
 // Thirds.
@@ -75,17 +76,17 @@ struct TQ : SuperBlock {
   static constexpr DType kType = DType::tq2_0;  // TQ1_0 too
   static constexpr int kSub = 2 * kBitBytes, kZeroPoint = 1, kMostCode = 2;
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
-  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(b + kHalfRow + s * kSub, j, 0); }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(b + kHalfRow + s * kSub, j, 0); }
 };
 
 // Floats of four bits with a power of two for each 32 values.
 struct MXFP4 : LegacyBlock {
   static constexpr DType kType = DType::mxfp4;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 12, kMostCode = 24;
-  static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::bf16_in_order(Simd::load_bf16(halves(b))); }
-  static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kRaisedFp4); }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::bf16_in_order(Simd::load_bf16(halves(b))); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kRaisedFp4); }
 };
 
 // Floats of four bits with a float of eight bits for each 16 values, and one for all.
@@ -94,12 +95,12 @@ struct NVFP4 {
   static constexpr int kBlock = 64, kSubs = 2, kGroups = 2, kZeroPoint = 12, kMostCode = 24;
   static constexpr bool kHasMinimum = false;
   static constexpr int kSub = 32 + kNibbleBytes, kBytes = 64 + kSubs * kSub;
-  static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 64 + s * kSub; }
-  static Simd::F scale(const std::uint8_t* b, int s, int g) {
+  ESPALIER_LANES static const std::uint8_t* sub(const std::uint8_t* b, int s) { return b + 64 + s * kSub; }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int s, int g) {
     return Simd::mul(Simd::load(reinterpret_cast<const float*>(b)), Simd::load_e4m3(sub(b, s) + 16 * g));
   }
-  static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  static Simd::B codes(const std::uint8_t* b, int s, int j) {
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
     return Simd::lookup(nibbles(sub(b, s) + 32, j), kRaisedFp4);
   }
 };

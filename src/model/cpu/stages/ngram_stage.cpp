@@ -16,8 +16,10 @@ std::int64_t NgramStage::token(const Pass& pass, const BatchSequence& s, int row
   return static_cast<std::int64_t>(s.state_in[op_.state + static_cast<std::size_t>(op_.longest - 1 + row)]);
 }
 
-void NgramStage::copy(std::int64_t row, float* out) const {
-  for (const Tensor* part : tables_) {
+namespace {
+
+void copy_row(const std::vector<const Tensor*>& tables, std::int64_t row, float* out) {
+  for (const Tensor* part : tables) {
     if (row < part->rows()) {
       decode_row(part->dtype, part->row(row), {out, static_cast<std::size_t>(part->shape.back())});
       return;
@@ -26,30 +28,33 @@ void NgramStage::copy(std::int64_t row, float* out) const {
   }
 }
 
+}  // namespace
+
 // Products wrap around; remainders count from zero up.
-void NgramStage::compute(const Pass& pass, const BatchSequence& s, int row) const {
-  float* out = out_.row(s.row_begin + row);
-  const int heads = static_cast<int>(op_.sizes.size()), each = op_.out.width / heads;
-  std::uint64_t mixed =
-      static_cast<std::uint64_t>(token(pass, s, row)) * static_cast<std::uint64_t>(op_.multipliers[0]);
+void look_up_ngrams(const NgramOp& op, const std::vector<const Tensor*>& tables, int row, const TokenOfRow& token,
+                    float* out) {
+  const int heads = static_cast<int>(op.sizes.size()), each = op.out.width / heads;
+  std::uint64_t mixed = static_cast<std::uint64_t>(token(row)) * static_cast<std::uint64_t>(op.multipliers[0]);
   bool ended = false;
-  for (int back = 1; back < op_.longest; ++back) {
-    const std::int64_t before = token(pass, s, row - back);
-    ended = ended || before == op_.end;
-    mixed ^= static_cast<std::uint64_t>(ended ? op_.end : before) *
-             static_cast<std::uint64_t>(op_.multipliers[static_cast<std::size_t>(back)]);
-    for (int i = 0; i < op_.heads_each; ++i) {
+  for (int back = 1; back < op.longest; ++back) {
+    const std::int64_t before = token(row - back);
+    ended = ended || before == op.end;
+    mixed ^= static_cast<std::uint64_t>(ended ? op.end : before) *
+             static_cast<std::uint64_t>(op.multipliers[static_cast<std::size_t>(back)]);
+    for (int i = 0; i < op.heads_each; ++i) {
       const auto head =
-          static_cast<std::size_t>(back - 1) * static_cast<std::size_t>(op_.heads_each) + static_cast<std::size_t>(i);
-      const std::int64_t size = op_.sizes[head], rest = static_cast<std::int64_t>(mixed) % size;
-      copy(op_.offsets[head] + (rest < 0 ? rest + size : rest), out + static_cast<std::int64_t>(head) * each);
+          static_cast<std::size_t>(back - 1) * static_cast<std::size_t>(op.heads_each) + static_cast<std::size_t>(i);
+      const std::int64_t size = op.sizes[head], rest = static_cast<std::int64_t>(mixed) % size;
+      copy_row(tables, op.offsets[head] + (rest < 0 ? rest + size : rest), out + static_cast<std::int64_t>(head) * each);
     }
   }
 }
 
 void NgramStage::run(Pass& pass) {
   for (const BatchSequence& s : pass.sequences()) {
-    pass.with().team.run(s.rows, [&](int row) { compute(pass, s, row); });
+    const TokenOfRow of_row = [&](int row) { return token(pass, s, row); };
+    pass.with().team.run(s.rows,
+                         [&](int row) { look_up_ngrams(op_, tables_, row, of_row, out_.row(s.row_begin + row)); });
     const int kept = op_.longest - 1;
     const auto keep = [&](float* state, int rows) {
       std::vector<float> last;

@@ -1,12 +1,19 @@
 // ngram_stage.h: rows of a table that the last few tokens of each row hash to (NgramOp).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "model/cpu/stages/stage.h"
 #include "model/program/program.h"
 
 namespace espalier {
+
+// The token of a row of the sequence; of rows below 0 those before its first.
+using TokenOfRow = std::function<std::int64_t(int row)>;
+// The rows of the table (in parts, one behind the other) for one row of the sequence, side by side.
+void look_up_ngrams(const NgramOp& op, const std::vector<const Tensor*>& tables, int row, const TokenOfRow& token,
+                    float* out);
 
 // Gathers the rows of the table for all rows of a batch.
 class NgramStage final : public Stage {
@@ -18,8 +25,6 @@ class NgramStage final : public Stage {
  private:
   std::int64_t token(const Pass& pass, const BatchSequence& s,
                      int row) const;  // row -1: the one before the sequence's first
-  void compute(const Pass& pass, const BatchSequence& s, int row) const;
-  void copy(std::int64_t row, float* out) const;
 
   NgramOp op_;
   std::vector<const Tensor*> tables_;

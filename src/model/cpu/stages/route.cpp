@@ -58,7 +58,7 @@ void drop_groups(const RouterSpec& how, std::vector<float>& choice) {
 
 // PhiMoE's choice of one expert after the other: its weight is its share among the logits that come near it, those chosen
 // before left out. Source: GRIN (arXiv 2409.12136); transformers' PhimoeTopKRouter.
-void mix_sparsely(const RouterSpec& how, const std::vector<float>& logits, float* out) {
+void mix_sparsely(const CpuKernels& cpu, const RouterSpec& how, const std::vector<float>& logits, float* out) {
   std::vector<std::pair<int, float>> chosen;
   std::vector<bool> taken(logits.size());
   for (int i = 0; i < how.chosen; ++i) {
@@ -69,9 +69,12 @@ void mix_sparsely(const RouterSpec& how, const std::vector<float>& logits, float
         top = e;
     const float most = logits[static_cast<std::size_t>(top)];
     float sum = 0;
-    for (std::size_t e = 0; e < logits.size(); ++e)
-      if (!taken[e] && !((most - logits[e]) / std::max(std::abs(logits[e]), most) > 2 * how.jitter))
-        sum += std::exp(logits[e] - most);
+    for (std::size_t e = 0; e < logits.size(); ++e) {
+      if (taken[e] || (most - logits[e]) / std::max(std::abs(logits[e]), most) > 2 * how.jitter) continue;
+      float share = logits[e] - most;
+      cpu.functions.activate({ActivationKind::exp}, &share, &share, 1);
+      sum += share;
+    }
     chosen.emplace_back(top, 1 / sum);
     taken[static_cast<std::size_t>(top)] = true;
   }
@@ -112,7 +115,7 @@ void route(const CpuKernels& cpu, const RouterSpec& how, const float* logits, co
     logits = capped.data();
   }
   scores_of(cpu, how.scores, logits, scores);
-  if (how.scores == Scores::sparse_mixer) return mix_sparsely(how, scores, out);
+  if (how.scores == Scores::sparse_mixer) return mix_sparsely(cpu, how, scores, out);
   choice = scores;
   if (correction) cpu.functions.add(choice.data(), correction, choice.data(), how.count);
   for (float& c : choice)

@@ -1,0 +1,78 @@
+// abi.h: what the program and a device's shared object (libespalier_cuda.so, libespalier_emu.so) know of each other: one table
+// of C functions and plain structs.
+//
+// The object brings its table by espalier_device_table(); the program takes it only if `version` is its own. All functions but
+// count() and open() return 0, or another number and have error() tell why. A device is used by one thread at a time;
+// what it is asked on a stream happens in order, later; copies from memory of allocate_host() too.
+// Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+enum { kEspalierDeviceVersion = 1 };
+
+// What runs in order; what stands on different streams may overlap.
+enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
+
+// The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/rows_task.h, device/library/gather_task.h).
+enum EspalierKernel {
+  kEspalierRows,
+  kEspalierMultiply,
+  kEspalierMultiplyExperts,
+  kEspalierGroupByExpert,
+  kEspalierGatherRows,
+  kEspalierCombineExperts,
+  kEspalierAttend,
+  kEspalierMergeAttention,
+  kEspalierChoosePositions,
+  kEspalierConvolve,
+  kEspalierRecur,
+  kEspalierScan,
+  kEspalierFade,
+  kEspalierCompress,
+  kEspalierMoveTokens,
+  kEspalierLoadTokens,
+  kEspalierGather,
+  kEspalierKernels  // how many there are
+};
+
+struct EspalierDevice;
+
+struct EspalierDeviceInfo {
+  char name[128];
+  std::uint64_t bytes, free_bytes;  // of its memory
+  std::int32_t multiprocessors, major, minor;
+};
+
+struct EspalierDeviceTable {
+  std::uint32_t version;
+  const char* kind;  // "cuda", "emu"
+  int (*count)(char* why_none, std::size_t room);  // devices; none: why
+  EspalierDevice* (*open)(int number, char* why_not, std::size_t room);  // null: why not
+  void (*close)(EspalierDevice*);
+  const char* (*error)(EspalierDevice*);  // of the last function that failed
+  int (*info)(EspalierDevice*, EspalierDeviceInfo*);
+
+  int (*allocate)(EspalierDevice*, std::size_t, void**);  // aligned to 256
+  void (*release)(EspalierDevice*, void*);
+  int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies from and to by itself
+  void (*release_host)(EspalierDevice*, void*);
+  int (*copy)(EspalierDevice*, int stream, void* to, const void* from, std::size_t);  // whatever lies where
+  int (*fill)(EspalierDevice*, int stream, void* to, int byte, std::size_t);
+
+  int (*run)(EspalierDevice*, int stream, int kernel, const void* task, std::size_t task_bytes);
+  int (*wait)(EspalierDevice*, int stream);                // until all is done
+  int (*order)(EspalierDevice*, int first, int then);      // what `then` is asked from now on waits for `first`
+  // What the compute stream is asked between the two becomes a graph instead of being done.
+  int (*begin_graph)(EspalierDevice*);
+  int (*end_graph)(EspalierDevice*, void** graph);
+  int (*run_graph)(EspalierDevice*, void* graph);
+  void (*release_graph)(EspalierDevice*, void* graph);
+};
+
+// The object's only symbol.
+const EspalierDeviceTable* espalier_device_table();
+}

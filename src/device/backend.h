@@ -1,0 +1,25 @@
+// backend.h: the device's way to carry out programs: weights go up once, then every batch is a step of stages.
+//
+// Threads: one caller at a time. Fails: as lower(); a step throws DeviceFailure.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "device/lower.h"
+#include "model/executor.h"
+
+namespace espalier::device {
+
+// Lowers programs for one device, which outlives it and what it makes.
+class DeviceBackend final : public Backend {
+ public:
+  explicit DeviceBackend(const Device& device) : device_(device) {}
+  Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) override;
+
+ private:
+  const Device& device_;
+  std::map<const Loaded*, std::unique_ptr<DeviceMatrices>> matrices_;  // several programs share what was loaded
+};
+
+}  // namespace espalier::device

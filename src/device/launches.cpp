@@ -1,0 +1,47 @@
+#include "device/launches.h"
+
+#include <algorithm>
+
+#include "model/executor.h"
+
+namespace espalier::device {
+
+void Launches::go(const Device& device) const {
+  for (std::size_t at = 0; at < bytes_.size();) {
+    Head head;
+    std::memcpy(&head, bytes_.data() + at, sizeof head);
+    const std::byte* const task = bytes_.data() + at + sizeof head;
+    at += sizeof head + head.bytes;
+    if (head.kernel >= 0) {
+      device.run_bytes(static_cast<EspalierKernel>(head.kernel), task, head.bytes, kEspalierCompute);
+      continue;
+    }
+    Move move;
+    std::memcpy(&move, task, sizeof move);
+    if (head.kernel == kCopy)
+      device.copy(move.to, move.from, move.bytes);
+    else
+      device.fill(move.to, static_cast<int>(move.byte), move.bytes);
+  }
+}
+
+void Graphs::go(const Launches& launches) {
+  auto found = std::ranges::find(known_, launches, &Known::launches);
+  if (found == known_.end()) {
+    if (known_.size() == kMost) known_.pop_back();
+    known_.push_front({launches, nullptr});
+    return launches.go(device_);
+  }
+  std::rotate(known_.begin(), found, found + 1);
+  Known& known = known_.front();
+  if (known.graph == nullptr) {
+    device_.begin_graph();
+    launches.go(device_);
+    auto graph = device_.end_graph();
+    if (!graph.ok()) throw DeviceFailure(graph.error().message);
+    known.graph = std::move(graph).value();
+  }
+  device_.run(*known.graph);
+}
+
+}  // namespace espalier::device

@@ -1,0 +1,157 @@
+// The table of CUDA devices.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "device/abi.h"
+#include "device/library/launches.h"
+
+struct EspalierDevice {
+  int number = 0;
+  cudaStream_t streams[2] = {};
+  cudaEvent_t event = nullptr;
+  std::string error;
+
+  int check(cudaError_t result, const char* what) {
+    if (result == cudaSuccess) return 0;
+    error = std::string(what) + ": " + cudaGetErrorString(result);
+    return 1;
+  }
+};
+
+namespace {
+
+void tell(char* to, std::size_t room, cudaError_t why) {
+  if (room > 0) std::snprintf(to, room, "%s", cudaGetErrorString(why));
+}
+
+int count_devices(char* why_none, std::size_t room) {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaSuccess) return count;
+  tell(why_none, room, result);
+  return 0;
+}
+
+void close_device(EspalierDevice* device) {
+  if (device == nullptr) return;
+  cudaSetDevice(device->number);
+  if (device->event != nullptr) cudaEventDestroy(device->event);
+  for (cudaStream_t stream : device->streams)
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  delete device;
+}
+
+EspalierDevice* open_device(int number, char* why_not, std::size_t room) {
+  auto* device = new EspalierDevice();
+  device->number = number;
+  cudaError_t result = cudaSetDevice(number);
+  for (cudaStream_t& stream : device->streams)
+    if (result == cudaSuccess) result = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (result == cudaSuccess) result = cudaEventCreateWithFlags(&device->event, cudaEventDisableTiming);
+  if (result == cudaSuccess) return device;
+  tell(why_not, room, result);
+  close_device(device);
+  return nullptr;
+}
+
+// Whatever thread asks.
+int use(EspalierDevice* device) {
+  return device->check(cudaSetDevice(device->number), "device");
+}
+
+int get_info(EspalierDevice* device, EspalierDeviceInfo* info) {
+  *info = {};
+  cudaDeviceProp of{};
+  if (int failed = use(device)) return failed;
+  if (int failed = device->check(cudaGetDeviceProperties(&of, device->number), "properties")) return failed;
+  std::snprintf(info->name, sizeof info->name, "%s", of.name);
+  info->multiprocessors = of.multiProcessorCount;
+  info->major = of.major;
+  info->minor = of.minor;
+  std::size_t free = 0, all = 0;
+  if (int failed = device->check(cudaMemGetInfo(&free, &all), "memory")) return failed;
+  info->bytes = all;
+  info->free_bytes = free;
+  return 0;
+}
+
+const EspalierDeviceTable table = {
+    kEspalierDeviceVersion,
+    "cuda",
+    count_devices,
+    open_device,
+    close_device,
+    [](EspalierDevice* device) { return device->error.c_str(); },
+    get_info,
+    [](EspalierDevice* device, std::size_t bytes, void** out) {
+      if (int failed = use(device)) return failed;
+      return device->check(cudaMalloc(out, bytes), "memory");
+    },
+    [](EspalierDevice* device, void* memory) {
+      use(device);
+      cudaFree(memory);
+    },
+    [](EspalierDevice* device, std::size_t bytes, void** out) {
+      if (int failed = use(device)) return failed;
+      return device->check(cudaMallocHost(out, bytes), "host memory");
+    },
+    [](EspalierDevice* device, void* memory) {
+      use(device);
+      cudaFreeHost(memory);
+    },
+    [](EspalierDevice* device, int stream, void* to, const void* from, std::size_t bytes) {
+      if (int failed = use(device)) return failed;
+      return device->check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->streams[stream]), "copy");
+    },
+    [](EspalierDevice* device, int stream, void* to, int byte, std::size_t bytes) {
+      if (int failed = use(device)) return failed;
+      return device->check(cudaMemsetAsync(to, byte, bytes, device->streams[stream]), "fill");
+    },
+    [](EspalierDevice* device, int stream, int kernel, const void* task, std::size_t bytes) {
+      if (int failed = use(device)) return failed;
+      if (!espalier::device::launch(device->streams[stream], kernel, task, bytes)) {
+        device->error = "kernel " + std::to_string(kernel) + " is not there, or takes another task";
+        return 1;
+      }
+      return device->check(cudaGetLastError(), "launch");
+    },
+    [](EspalierDevice* device, int stream) {
+      if (int failed = use(device)) return failed;
+      return device->check(cudaStreamSynchronize(device->streams[stream]), "wait");
+    },
+    [](EspalierDevice* device, int first, int then) {
+      if (int failed = use(device)) return failed;
+      if (int failed = device->check(cudaEventRecord(device->event, device->streams[first]), "order")) return failed;
+      return device->check(cudaStreamWaitEvent(device->streams[then], device->event), "order");
+    },
+    [](EspalierDevice* device) {
+      if (int failed = use(device)) return failed;
+      return device->check(
+          cudaStreamBeginCapture(device->streams[kEspalierCompute], cudaStreamCaptureModeThreadLocal), "graph");
+    },
+    [](EspalierDevice* device, void** out) {
+      cudaGraph_t graph = nullptr;
+      if (int failed = device->check(cudaStreamEndCapture(device->streams[kEspalierCompute], &graph), "graph"))
+        return failed;
+      cudaGraphExec_t made = nullptr;
+      const int failed = device->check(cudaGraphInstantiate(&made, graph), "graph");
+      cudaGraphDestroy(graph);
+      *out = made;
+      return failed;
+    },
+    [](EspalierDevice* device, void* graph) {
+      if (int failed = use(device)) return failed;
+      return device->check(
+          cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), device->streams[kEspalierCompute]), "graph");
+    },
+    [](EspalierDevice*, void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); },
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const EspalierDeviceTable* espalier_device_table() {
+  return &table;
+}

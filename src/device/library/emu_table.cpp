@@ -1,0 +1,114 @@
+// The table of the emulated device: its memory is the process's, its kernels run on the CPU before run() returns.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "device/abi.h"
+#include "device/library/launches.h"
+
+struct EspalierDevice {
+  struct Call {  // of a graph: a kernel with its task, a copy (to, from), or a fill
+    int kernel;  // -1: a copy, -2: a fill
+    std::vector<std::byte> task;
+    void* to = nullptr;
+    const void* from = nullptr;
+    std::size_t bytes = 0;
+    int byte = 0;
+  };
+  std::string error;
+  std::vector<Call>* graph = nullptr;  // that is being made
+
+  int failed(std::string why) {
+    error = std::move(why);
+    return 1;
+  }
+};
+
+namespace {
+
+using Graph = std::vector<EspalierDevice::Call>;
+constexpr std::size_t kAlignment = 256;
+
+int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
+  if (call.kernel == -1) std::memmove(call.to, call.from, call.bytes);
+  if (call.kernel == -2) std::memset(call.to, call.byte, call.bytes);
+  if (call.kernel < 0) return 0;
+  if (espalier::device::launch(nullptr, call.kernel, call.task.data(), call.task.size())) return 0;
+  return device->failed("kernel " + std::to_string(call.kernel) + " is not there, or takes another task");
+}
+
+int take_call(EspalierDevice* device, EspalierDevice::Call call) {
+  if (device->graph == nullptr) return do_call(device, call);
+  device->graph->push_back(std::move(call));
+  return 0;
+}
+
+std::uint64_t memory(int name) {
+  return static_cast<std::uint64_t>(::sysconf(name)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+int get_info(EspalierDevice*, EspalierDeviceInfo* info) {
+  *info = {};
+  std::snprintf(info->name, sizeof info->name, "emulated device");
+  info->bytes = memory(_SC_PHYS_PAGES);
+  info->free_bytes = memory(_SC_AVPHYS_PAGES);
+  info->multiprocessors = static_cast<std::int32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return 0;
+}
+
+int get_memory(EspalierDevice* device, std::size_t bytes, void** out) {
+  *out = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment);
+  return *out != nullptr ? 0 : device->failed("out of memory");
+}
+
+const EspalierDeviceTable table = {
+    kEspalierDeviceVersion,
+    "emu",
+    [](char*, std::size_t) { return 1; },
+    [](int, char*, std::size_t) { return new (std::nothrow) EspalierDevice(); },
+    [](EspalierDevice* device) { delete device; },
+    [](EspalierDevice* device) { return device->error.c_str(); },
+    get_info,
+    get_memory,
+    [](EspalierDevice*, void* memory) { std::free(memory); },
+    get_memory,
+    [](EspalierDevice*, void* memory) { std::free(memory); },
+    [](EspalierDevice* device, int, void* to, const void* from, std::size_t bytes) {
+      return take_call(device, {-1, {}, to, from, bytes});
+    },
+    [](EspalierDevice* device, int, void* to, int byte, std::size_t bytes) {
+      return take_call(device, {-2, {}, to, nullptr, bytes, byte});
+    },
+    [](EspalierDevice* device, int, int kernel, const void* task, std::size_t bytes) {
+      const auto* first = static_cast<const std::byte*>(task);
+      return take_call(device, {kernel, {first, first + bytes}});
+    },
+    [](EspalierDevice*, int) { return 0; },
+    [](EspalierDevice*, int, int) { return 0; },
+    [](EspalierDevice* device) {
+      device->graph = new Graph();
+      return 0;
+    },
+    [](EspalierDevice* device, void** graph) {
+      *graph = device->graph;
+      device->graph = nullptr;
+      return 0;
+    },
+    [](EspalierDevice* device, void* graph) {
+      for (const auto& call : *static_cast<Graph*>(graph))
+        if (const int failed = do_call(device, call)) return failed;
+      return 0;
+    },
+    [](EspalierDevice*, void* graph) { delete static_cast<Graph*>(graph); },
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const EspalierDeviceTable* espalier_device_table() {
+  return &table;
+}

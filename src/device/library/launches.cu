@@ -1,0 +1,65 @@
+#include "device/library/launches.h"
+
+#include "device/abi.h"
+#include "device/library/gather_task.h"
+#include "device/rows_task.h"
+#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/experts_task.h"
+#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/recurrence_task.h"
+#include "kernels/cuda/token_task.h"
+
+namespace espalier::device {
+namespace {
+
+template <class Task>
+bool with(void (*kernel)(simt::Stream, const Task&), simt::Stream stream, const void* task, std::size_t bytes) {
+  if (bytes != sizeof(Task)) return false;
+  kernel(stream, *static_cast<const Task*>(task));
+  return true;
+}
+
+}  // namespace
+
+bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes) {
+  switch (kernel) {
+    case kEspalierRows:
+      return with(run_rows, stream, task, bytes);
+    case kEspalierMultiply:
+      return with(cuda::multiply, stream, task, bytes);
+    case kEspalierMultiplyExperts:
+      return with(cuda::multiply_experts, stream, task, bytes);
+    case kEspalierGroupByExpert:
+      return with(cuda::group_by_expert, stream, task, bytes);
+    case kEspalierGatherRows:
+      return with(cuda::gather_rows, stream, task, bytes);
+    case kEspalierCombineExperts:
+      return with(cuda::combine_experts, stream, task, bytes);
+    case kEspalierAttend:
+      return with(cuda::attend, stream, task, bytes);
+    case kEspalierMergeAttention:
+      return with(cuda::merge_attention, stream, task, bytes);
+    case kEspalierChoosePositions:
+      return with(cuda::choose_positions, stream, task, bytes);
+    case kEspalierConvolve:
+      return with(cuda::convolve, stream, task, bytes);
+    case kEspalierRecur:
+      return with(cuda::recur, stream, task, bytes);
+    case kEspalierScan:
+      return with(cuda::scan, stream, task, bytes);
+    case kEspalierFade:
+      return with(cuda::fade, stream, task, bytes);
+    case kEspalierCompress:
+      return with(cuda::compress, stream, task, bytes);
+    case kEspalierMoveTokens:
+      return with(cuda::move_tokens, stream, task, bytes);
+    case kEspalierLoadTokens:
+      return with(cuda::load_tokens, stream, task, bytes);
+    case kEspalierGather:
+      return with(gather, stream, task, bytes);
+    default:
+      return false;
+  }
+}
+
+}  // namespace espalier::device

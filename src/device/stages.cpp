@@ -1,0 +1,197 @@
+#include "device/stages.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/cpu/stages/ngram_stage.h"
+#include "model/executor.h"
+
+namespace espalier::device {
+namespace {
+
+// A long context is cut where so few rows would leave the device idle.
+constexpr int kBusyRows = 64, kLeastBlocks = 4;
+
+}  // namespace
+
+void RowsStage::prepare(Step& step) {
+  Pass& pass = step.pass();
+  for (const Maker& maker : makers) {
+    float* const rows = step.host_rows(maker.host_rows, maker.width);
+    unsigned char* const marks = maker.marks < 0 ? nullptr : step.marks(maker.marks);
+    pass.with().team.run(pass.rows(), [&](int row) {
+      float* const to = rows + std::int64_t{row} * maker.width;
+      std::fill_n(to, maker.width, maker.first);
+      const bool has = maker.make(pass, row, to);
+      if (marks != nullptr) marks[row] = has ? 1 : 0;
+    });
+  }
+  task_ = {on_device, static_cast<int>(ops.size()), pass.rows(), nullptr, step.rows_memory()};
+}
+
+void ExpertsStage::prepare(Step& step) {
+  memory_ = step.rows_memory();
+  places_ = group.places;
+  places_.rows = step.pass().rows();
+  group.places = combine.places = down.places = places_;
+  for (auto& gather : gathers) gather.places = places_;
+  for (auto& up : ups) up.places = places_;
+}
+
+void ExpertsStage::run_rows(Launches& launches, const RowOp* ops, std::size_t count) const {
+  if (count == 0) return;
+  launches.run(kEspalierRows, RowsTask{ops, static_cast<int>(count), places_.most(), places_.begin + places_.count, memory_});
+}
+
+void ExpertsStage::launch(Launches& launches) {
+  launches.run(kEspalierGroupByExpert, group);
+  for (const auto& gather : gathers) launches.run(kEspalierGatherRows, gather);
+  run_rows(launches, gathered_on_device, gathered.size());
+  for (const auto& up : ups) launches.run(kEspalierMultiplyExperts, up);
+  run_rows(launches, inner_on_device, inner.size());
+  launches.run(kEspalierMultiplyExperts, down);
+  launches.run(kEspalierCombineExperts, combine);
+}
+
+// --- attention ---
+
+void AttendStage::aim(Step& step, cuda::AttendTask& task, FieldId field, AttendOp::Around around,
+                      const Visibility& visible) {
+  const Step::Attended& attended = step.attended(field, around, visible);
+  task.kv = step.field(field);
+  task.rows = attended.rows;
+  task.row_count = attended.count;
+  task.runs = attended.runs;
+  task.pieces = 1;
+}
+
+void AttendStage::prepare(Step& step) {
+  aim(step, first_, op_.field, op_.around, op_.visibility);
+  if (mask_ != nullptr) first_.selection = *mask_;
+  if (op_.then < 0) return;
+  aim(step, then_, op_.then, AttendOp::Around::none, {});
+  if (then_mask_ != nullptr) then_.selection = *then_mask_;
+}
+
+void AttendStage::run(Launches& launches, const cuda::AttendTask& task) const {
+  launches.run(kEspalierAttend, task);
+  if (task.pieces > 1) launches.run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
+}
+
+void AttendStage::launch(Launches& launches) {
+  run(launches, first_);
+  if (op_.then >= 0) run(launches, then_);
+}
+
+void ChooseStage::prepare(Step& step) {
+  const Step::Attended& attended = step.attended(op_.field, AttendOp::Around::none, {});
+  task_.kv = step.field(op_.field);
+  task_.rows = attended.rows;
+  task_.row_count = attended.count;
+  task_.runs = attended.runs;
+  const std::int64_t blocks = (attended.positions + kAttentionBlock - 1) / kAttentionBlock,
+                     words = (attended.positions + 63) / 64;
+  const int selections = task_.each_head ? task_.heads : 1;
+  task_.score_stride = blocks * kAttentionBlock;
+  task_.row_stride = words * selections;
+  task_.head_stride = selections > 1 ? words : 0;
+  const auto rows = static_cast<std::size_t>(step.pass().rows());
+  const auto grow = [&](Memory& memory, std::size_t bytes) {
+    if (memory.size() >= bytes) return;
+    memory = {};
+    auto more = step.device().allocate(bytes + bytes / 2);
+    if (!more.ok()) throw DeviceFailure(more.error().message);
+    memory = std::move(more).value();
+  };
+  grow(scores_, rows * static_cast<std::size_t>(selections * task_.score_stride) * sizeof(float));
+  words_bytes_ = rows * static_cast<std::size_t>(task_.row_stride) * sizeof(std::uint64_t);
+  grow(words_, words_bytes_);
+  task_.scores = scores_.as<float>();
+  task_.words = words_.as<std::uint64_t>();
+  *mask_ = {task_.words, task_.row_stride, task_.head_stride};
+}
+
+void ChooseStage::launch(Launches& launches) {
+  launches.fill(task_.words, 0, words_bytes_);
+  launches.run(kEspalierChoosePositions, task_);
+}
+
+// --- what the host looks up ---
+
+NgramStage::NgramStage(const NgramOp& op, std::vector<const Tensor*> tables, BatchRows out)
+    : op_(op), tables_(std::move(tables)) {
+  put_.to = out.first;
+  put_.to_stride = out.stride;
+  put_.width = op.out.width;
+  put_.count = 1;
+}
+
+void NgramStage::prepare(Step& step) {
+  Pass& pass = step.pass();
+  const auto kept = static_cast<std::size_t>(op_.longest - 1);
+  kept_.clear();
+  // The few floats of the states come down before anything of the step goes up.
+  std::vector<std::vector<float>> before;
+  for (const BatchSequence& s : pass.sequences()) {
+    before.emplace_back();
+    if (s.state_in == nullptr) continue;
+    before.back().resize(kept);
+    step.device().copy(before.back().data(), s.state_in + op_.state, kept * sizeof(float));
+  }
+  if (const auto done = step.device().wait(); !done.ok()) throw DeviceFailure(done.error().message);
+  const auto rows = step.memory().room<float>(static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(op_.out.width));
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const BatchSequence& s = pass.sequences()[i];
+    const auto token = [&](int row) {
+      if (row >= 0) return static_cast<std::int64_t>(pass.token(s.row_begin + row));
+      return before[i].empty() ? op_.end : static_cast<std::int64_t>(before[i][kept + static_cast<std::size_t>(row)]);
+    };
+    pass.with().team.run(s.rows, [&](int row) {
+      look_up_ngrams(op_, tables_, row, token, rows.host + std::int64_t{s.row_begin + row} * op_.out.width);
+    });
+    const auto keep = [&](float* state, int count) {
+      const auto last = step.memory().room<float>(kept);
+      for (std::size_t j = 0; j < kept; ++j)
+        last.host[j] = static_cast<float>(token(count - static_cast<int>(kept) + static_cast<int>(j)));
+      kept_.push_back({state + op_.state, last.device});
+    };
+    for (const StateMark& mark : s.state_marks) keep(mark.out, mark.rows);
+    if (s.state_out != nullptr) keep(s.state_out, s.rows);
+  }
+  put_.from = rows.device;
+  put_.from_stride = op_.out.width;
+  put_.rows = pass.rows();
+}
+
+void NgramStage::launch(Launches& launches) {
+  launches.run(kEspalierGather, put_);
+  for (const Kept& kept : kept_)
+    launches.copy(kept.state, kept.from, static_cast<std::size_t>(op_.longest - 1) * sizeof(float));
+}
+
+void LoadBeforeStage::prepare(Step& step) {
+  task_.layer = step.field(field_);
+  task_.slots = step.memory().put(step.pass().slots_before(field_));
+  task_.rows = step.pass().rows();
+}
+
+// --- fewer rows ---
+
+void KeepStage::prepare(Step& step) {
+  const auto wanted = step.batch().logit_rows;
+  map_ = nullptr;
+  rows_ = static_cast<int>(wanted.size());
+  if (rows_ == step.pass().rows()) return;
+  map_ = step.memory().put(std::vector<std::int32_t>(wanted.begin(), wanted.end()));
+  step.keep_rows();
+}
+
+void KeepStage::launch(Launches& launches) {
+  if (map_ == nullptr) return;
+  for (const auto& [rows, width] : live_) {
+    launches.run(kEspalierGather, GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false});
+    launches.run(kEspalierGather, GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false});
+  }
+}
+
+}  // namespace espalier::device

@@ -1,0 +1,39 @@
+// multiply_launches.h: which kernel takes a product, by its type and its rows; the kernels are spread over some files, since each
+// type has its own.
+//
+// Threads: any. Fails: a type that a file does not have gives null pointers.
+#pragma once
+
+#include "kernels/cuda/multiply_task.h"
+
+namespace espalier::cuda {
+
+struct MultiplyWork;
+using MultiplyLaunch = void (*)(simt::Stream, const MultiplyWork&);
+
+// Of one type, by the form of rows.
+struct MultiplyLaunches {
+  MultiplyLaunch floats = nullptr, bytes = nullptr, two_bytes = nullptr;
+};
+// The type whose panels those of `type` are.
+constexpr DType panel_type(DType type) {
+  switch (type) {
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+      return DType::iq2_s;
+    case DType::tq1_0:
+      return DType::tq2_0;
+    case DType::nvfp4:
+      return DType::nvfp4_g;
+    default:
+      return type;
+  }
+}
+// Each of a panel_type().
+MultiplyLaunches multiply_plain(DType type);   // floats, and codes that are floats
+MultiplyLaunches multiply_legacy(DType type);  // Q8_0 to Q5_1, IQ4_NL, MXFP4
+MultiplyLaunches multiply_super(DType type);   // K-quants
+MultiplyLaunches multiply_table(DType type);   // tables of blocks of 256, and NVFP4
+MultiplyLaunches multiply_group(DType type);   // G2 to G8
+
+}  // namespace espalier::cuda

@@ -1,0 +1,233 @@
+// multiply_many.h: products of many rows of bytes with panels of whole numbers.
+//
+// A warp takes kPanels panels and 8 * kTiles rows, all of K in order, with its sums in registers: for each 32 values a product of
+// tensor cores from zero, which is exact, then one multiply-add a sum. Panels and rows that the warps of a block share stream to
+// shared memory, a stage ahead of them or more; there is one barrier a stage.
+// Rows of two bytes (of small tiles) have a second pass, each warp over the sub-blocks that are marked in one of its rows.
+// Threads: panel_warps by row_warps warps; a pair of panels belongs to a block. Fails: never.
+#pragma once
+
+#include "kernels/cuda/simt/async_copy.h"
+#include "kernels/cuda/whole_numbers.h"
+
+namespace espalier::cuda::many {
+
+// A block's shared memory: `slots` stages of panels and rows.
+template <class Format, int kPanels, int kTiles>
+struct Layout {
+  static constexpr int kSubs = Format::kSubs == 8 ? 8 : 4;                 // of a stage
+  static constexpr int kWeights = kSubs / Format::kSubs * Format::kBytes;  // of a panel
+  static constexpr int kRow = kSubs * 32 + kSubs * static_cast<int>(sizeof(ActivationScale)) + 16;
+  int panel_warps, row_warps, slots;
+
+  ESPALIER_EITHER int panels() const { return panel_warps * kPanels; }
+  ESPALIER_EITHER int rows() const { return row_warps * kTiles * 8; }
+  ESPALIER_EITHER int stage() const { return panels() * kWeights + rows() * kRow; }
+  ESPALIER_EITHER int bytes() const {
+    const int sums = BlockSums{panels()}.bytes(rows());
+    return sums > slots * stage() ? sums : slots * stage();
+  }
+};
+
+// Exact for sums below 2^22: added to the bits of this float they give a float that is as much larger.
+inline constexpr float kShift = 12582912.0f;
+inline constexpr int kShiftBits = 0x4b400000;
+
+// Whether a kernel takes rows of two bytes. Larger tiles have no registers left for their second pass.
+template <int kPanels, int kTiles>
+inline constexpr bool kTwoBytes = kPanels * kTiles == 1;
+
+template <class Format, int kPanels, int kTiles>
+class Kernel {
+ public:
+  using Plan = Layout<Format, kPanels, kTiles>;
+  using Factors = kernels::fragments::Simd::F;
+  ESPALIER_ON_DEVICE Kernel(const MultiplyWork& work, const Plan& plan, const BlockRows& rows)
+      : t_(work.of),
+        plan_(plan),
+        rows_(rows),
+        subs_(static_cast<int>(work.of.k / 32)),
+        first_panel_(work.of.panel_begin + simt::block_x() * plan.panels()),
+        warp_panel_(simt::thread() / 32 % plan.panel_warps * kPanels),
+        warp_row_(simt::thread() / 32 / plan.panel_warps * kTiles * 8) {}
+
+  ESPALIER_ON_DEVICE void run(bool two_bytes) {
+    pass_over_all();
+    if constexpr (kTwoBytes<kPanels, kTiles>)
+      if (two_bytes) pass_over_marked();
+    finish();
+  }
+
+ private:
+  // A panel of this block; those behind the last one are the last one.
+  ESPALIER_ON_DEVICE const std::uint8_t* panel(int index) const {
+    const int at = first_panel_ + index < t_.panel_end ? first_panel_ + index : t_.panel_end - 1;
+    return rows_.panels + static_cast<std::size_t>(at) * t_.panel_bytes;
+  }
+  // A row of this block, likewise.
+  ESPALIER_ON_DEVICE int row(int index) const {
+    const int last = rows_.end - rows_.begin - 1;
+    return index < last ? index : last;
+  }
+  ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
+    return simt::shared<std::uint8_t>() + stage % plan_.slots * plan_.stage();
+  }
+
+  ESPALIER_ON_DEVICE void pass_over_all() {
+    const int stages = (subs_ + Plan::kSubs - 1) / Plan::kSubs, ahead = plan_.slots - 1;
+    for (int i = 0; i < ahead; ++i) ask_for(i, stages);
+    for (int i = 0; i < stages; ++i) {
+      copies_.wait(ahead - 1);
+      simt::meet();
+      ask_for(i + ahead, stages);  // where the stage before was
+      add_stage(i);
+    }
+  }
+
+  ESPALIER_ON_DEVICE void ask_for(int stage, int stages) {
+    if (stage < stages) {
+      std::uint8_t* const to = slot(stage);
+      const std::int64_t left = static_cast<std::int64_t>(subs_) / Format::kSubs * Format::kBytes -
+                                std::int64_t{stage} * Plan::kWeights;
+      constexpr int kPieces = Plan::kWeights / 16;
+      for (int i = simt::thread(); i < plan_.panels() * kPieces; i += simt::threads()) {
+        const int of = i / kPieces, at = i % kPieces * 16;
+        if (at < left) copies_.copy16(to + of * Plan::kWeights + at, panel(of) + std::int64_t{stage} * Plan::kWeights + at);
+      }
+      ask_for_rows(stage, to + plan_.panels() * Plan::kWeights);
+    }
+    copies_.commit();
+  }
+  ESPALIER_ON_DEVICE void ask_for_rows(int stage, std::uint8_t* to) {
+    constexpr int kValues = Plan::kSubs * 2, kPieces = Plan::kSubs * 3;  // of 16 bytes: values, then scales
+    const ByteRows rows(t_, rows_.begin, false);
+    for (int i = simt::thread(); i < plan_.rows() * kPieces; i += simt::threads()) {
+      const int of = i / kPieces, piece = i % kPieces;
+      const int sub = stage * Plan::kSubs + (piece < kValues ? piece / 2 : piece - kValues);
+      if (sub >= subs_) continue;
+      const void* const from = piece < kValues ? static_cast<const void*>(rows.values(row(of), sub) + piece % 2 * 16)
+                                               : &rows.scale(row(of), sub);
+      copies_.copy16(to + of * Plan::kRow + piece * 16, from);
+    }
+  }
+
+  ESPALIER_ON_DEVICE void add_stage(int stage) {
+    const std::uint8_t* const weights = slot(stage) + warp_panel_ * Plan::kWeights;
+    const std::uint8_t* const rows = slot(stage) + plan_.panels() * Plan::kWeights + warp_row_ * Plan::kRow;
+    const int left = subs_ - stage * Plan::kSubs, end = left < Plan::kSubs ? left : Plan::kSubs;
+    ESPALIER_UNROLL((kPanels * kTiles > 1 ? 1 : 4))
+    for (int s = 0; s < end; ++s)
+      add(
+          s % Format::kSubs, [&](int p) { return block_of<Format>(weights + p * Plan::kWeights, s); },
+          [&](int index) { return rows + index * Plan::kRow + 32 * s; },
+          [&](int index) -> const ActivationScale& {
+            return reinterpret_cast<const ActivationScale*>(rows + index * Plan::kRow + Plan::kSubs * 32)[s];
+          });
+  }
+
+  // The low bytes of marked blocks, straight from memory.
+  ESPALIER_ON_DEVICE void pass_over_marked() {
+    const int lane = simt::thread() % 32;
+    const ByteRows rows(t_, rows_.begin, true);
+    for (int word = 0; word < (subs_ + 63) / 64; ++word) {
+      std::uint64_t left = lane < 8 * kTiles ? marks_of(t_, rows_.begin + row(warp_row_ + lane), word) : 0;
+      for (int bit = 1; bit < 32; bit *= 2) left |= simt::of_neighbour_xor<32>(left, bit);
+      for (; left != 0; left &= left - 1) {
+        const int sub = 64 * word + simt::lowest_bit(left);
+        add(
+            sub % Format::kSubs, [&](int p) { return block_of<Format>(panel(warp_panel_ + p), sub); },
+            [&](int index) { return rows.values(row(warp_row_ + index), sub); },
+            [&](int index) -> const ActivationScale& { return rows.scale(row(warp_row_ + index), sub); });
+      }
+    }
+  }
+
+  // Adds what a sub-block gives: of panel p in block(p), of a row of the warp's in values(row), with scale(row).
+  template <class Block, class Values, class Scale>
+  ESPALIER_ON_DEVICE void add(int sub, Block block, Values values, Scale scale) {
+    const int g = simt::thread() % 32 / 4, t = simt::thread() % 4;
+    PanelWords words[kPanels];
+    Factors scales[kPanels][Format::kGroups], minima[kPanels][Format::kGroups];
+    ESPALIER_UNROLL(2)
+    for (int p = 0; p < kPanels; ++p) {
+      const std::uint8_t* const at = block(p);
+      words[p] = PanelWords::of<Format>(at, sub);
+      ESPALIER_UNROLL(2)
+      for (int of = 0; of < Format::kGroups; ++of) {
+        scales[p][of] = Format::scale(at, sub, of);
+        if constexpr (Format::kHasMinimum) minima[p][of] = Format::minimum(at, sub, of);
+      }
+    }
+    ESPALIER_UNROLL(4)
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const RowWords x = RowWords::of(values(8 * tile + g));
+      const ActivationScale of_rows[2] = {scale(8 * tile + 2 * t), scale(8 * tile + 2 * t + 1)};
+      ESPALIER_UNROLL(2)
+      for (int p = 0; p < kPanels; ++p) {
+        ESPALIER_UNROLL(2)
+        for (int of = 0; of < Format::kGroups; ++of)
+          add_group(acc_[p][tile], words[p], x, of, scales[p][of], minima[p][of], of_rows);
+      }
+    }
+  }
+  ESPALIER_ON_DEVICE static void add_group(float (&acc)[4], const PanelWords& words, const RowWords& x, int group,
+                                           const Factors& scale, const Factors& minimum,
+                                           const ActivationScale (&of_rows)[2]) {
+    const int start[2] = {kShiftBits - kTakenOff<Format> * sum_of_values<Format>(of_rows[0], group),
+                          kShiftBits - kTakenOff<Format> * sum_of_values<Format>(of_rows[1], group)};
+    int sums[4] = {start[0], start[1], start[0], start[1]};
+    add_products<Format>(sums, words, x, group);
+    ESPALIER_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      const float sum = kernels::simt::float_of_bits(static_cast<unsigned>(sums[i])) - kShift;
+      acc[i] = add_scaled<Format>(acc[i], sum, i < 2 ? scale.a : scale.b, i < 2 ? minimum.a : minimum.b, of_rows[i % 2],
+                                  group);
+    }
+  }
+
+  ESPALIER_ON_DEVICE void finish() {
+    const BlockSums sums{plan_.panels()};
+    const int g = simt::thread() % 32 / 4, t = simt::thread() % 4;
+    simt::meet();  // others may still read what was staged
+    ESPALIER_UNROLL(2)
+    for (int p = 0; p < kPanels; ++p) {
+      ESPALIER_UNROLL(4)
+      for (int tile = 0; tile < kTiles; ++tile) {
+        ESPALIER_UNROLL(2)
+        for (int i = 0; i < 2; ++i)
+          *reinterpret_cast<Factors*>(sums.at(warp_row_ + 8 * tile + 2 * t + i, warp_panel_ + p, 2 * g)) = {
+              acc_[p][tile][i], acc_[p][tile][2 + i]};
+      }
+    }
+    simt::meet();
+    sums.finish(t_, rows_, first_panel_);
+  }
+
+  const MatmulTask& t_;
+  const Plan& plan_;
+  const BlockRows rows_;
+  const int subs_, first_panel_, warp_panel_, warp_row_;
+  simt::AsyncCopies copies_;
+  float acc_[kPanels][kTiles][4] = {};
+};
+
+template <class Format, int kPanels, int kTiles>
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, (kPanels * kTiles > 1 ? 2 : 3)) void multiply(MultiplyWork work, Layout<Format, kPanels, kTiles> plan,
+                                                         bool two_bytes) {
+  const BlockRows rows = find_rows(work, plan.rows());
+  if (rows.begin < rows.end) Kernel<Format, kPanels, kTiles>(work, plan, rows).run(two_bytes);
+}
+
+template <class Format, int kPanels, int kTiles>
+void launch(simt::Stream stream, const MultiplyWork& work, bool two_bytes, int panel_warps, int row_warps) {
+  Layout<Format, kPanels, kTiles> plan{panel_warps, row_warps, 4};
+  const auto room = static_cast<int>(simt::most_shared_bytes());
+  while (plan.slots > 2 && plan.bytes() > room / 2) --plan.slots;  // two blocks side by side
+  while (plan.row_warps > 1 && plan.bytes() > room) --plan.row_warps;
+  const auto columns = static_cast<unsigned>((work.panels() + plan.panels() - 1) / plan.panels());
+  const auto threads = static_cast<unsigned>(32 * plan.panel_warps * plan.row_warps);
+  simt::launch(stream, {columns, work.tiles(plan.rows()), threads, static_cast<std::size_t>(plan.bytes())},
+               multiply<Format, kPanels, kTiles>, work, plan, two_bytes);
+}
+
+}  // namespace espalier::cuda::many

@@ -1,0 +1,30 @@
+// Products with weights that are floats, of whatever width, or places in a table of floats.
+#include "kernels/cuda/multiply_floats.h"
+#include "kernels/cuda/multiply_launches.h"
+
+namespace espalier::cuda {
+
+namespace of = kernels::fragments;
+
+MultiplyLaunches multiply_plain(DType type) {
+  switch (type) {
+    case DType::f32:
+      return {.floats = floats::launch<floats::Plain<DType::f32>>};
+    case DType::f16:
+      return {.floats = floats::launch<floats::Plain<DType::f16>>};
+    case DType::bf16:
+      return {.floats = floats::launch<floats::Plain<DType::bf16>>};
+    case DType::f8_32:
+      return {.floats = floats::launch<floats::Decoded<of::Float8<DType::f8_32, 32>>>};
+    case DType::f8_128:
+      return {.floats = floats::launch<floats::Decoded<of::Float8<DType::f8_128, 128>>>};
+    case DType::nf4:
+      return {.floats = floats::launch<floats::Decoded<of::FourBitFloats<DType::nf4, kNf4Values>>>};
+    case DType::fp4:
+      return {.floats = floats::launch<floats::Decoded<of::FourBitFloats<DType::fp4, kFp4Table>>>};
+    default:
+      return {};
+  }
+}
+
+}  // namespace espalier::cuda

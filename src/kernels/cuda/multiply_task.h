@@ -1,0 +1,25 @@
+// multiply_task.h: the product of rows and packed weights on a device, out of the CPU's own panels.
+//
+// Every output is computed in one order whatever rows stand beside it, the CPU's: with rows of bytes (int8, int16) exact sums of
+// 32 codes that are folded in order, with floats one multiply-add after the other. So results are the CPU's bits.
+// Threads: asynchronous on a stream. Fails: never.
+#pragma once
+
+#include "kernels/cpu/table.h"
+#include "kernels/cuda/simt/simt.h"
+#include "tensor/dtype.h"
+
+namespace espalier::cuda {
+
+// The forms of rows that products read on a device (kernels/activations.h has the layouts).
+enum class RowsAs : std::uint8_t { f32, int8, int16 };
+
+// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at.
+struct MultiplyTask {
+  MatmulTask of;
+  DType type;
+  RowsAs rows_as;
+};
+void multiply(simt::Stream stream, const MultiplyTask& task);
+
+}  // namespace espalier::cuda

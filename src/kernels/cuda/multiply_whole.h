@@ -1,0 +1,42 @@
+// multiply_whole.h: all kernels of a type of whole numbers, and which of them takes a product.
+//
+// Threads: any. Fails: never.
+#pragma once
+
+#include "kernels/cuda/multiply_few.h"
+#include "kernels/cuda/multiply_floats.h"
+#include "kernels/cuda/multiply_launches.h"
+#include "kernels/cuda/multiply_many.h"
+
+namespace espalier::cuda {
+
+template <class Format>
+void multiply_whole(simt::Stream stream, const MultiplyWork& work, bool two_bytes) {
+  constexpr int kSomeRows = 32;
+  const int rows = work.usual_rows();
+  if (rows <= few::kMostRows)
+    few::launch<Format>(stream, work, two_bytes);
+  else if (rows <= kSomeRows)
+    many::launch<Format, 1, 1>(stream, work, two_bytes, work.of.paired ? 2 : 1, (rows + 7) / 8);
+  else if (two_bytes)
+    many::launch<Format, 1, 1>(stream, work, true, 2, 4);
+  else
+    many::launch<Format, 2, 4>(stream, work, false, 4, 2);
+}
+
+template <class Format>
+MultiplyLaunches launches_of_format() {
+  return {floats::launch<floats::Decoded<Format>>,
+          [](simt::Stream stream, const MultiplyWork& work) { multiply_whole<Format>(stream, work, false); },
+          [](simt::Stream stream, const MultiplyWork& work) { multiply_whole<Format>(stream, work, true); }};
+}
+
+// Of the one of these formats that is a type's.
+template <class... Formats>
+MultiplyLaunches launches_among(DType type) {
+  MultiplyLaunches out;
+  ((type == Formats::kType ? static_cast<void>(out = launches_of_format<Formats>()) : static_cast<void>(0)), ...);
+  return out;
+}
+
+}  // namespace espalier::cuda

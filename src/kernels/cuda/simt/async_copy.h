@@ -1,0 +1,96 @@
+// async_copy.h: copies from a device's memory to shared memory that go on while their thread computes.
+//
+// A thread's copies come in groups, in order; wait() tells when groups have come, and a barrier behind it shows them to other
+// threads. The plain twin copies as late as it may, in wait(), or as early, at once: who forgets to wait reads what was there
+// before, and who asks too early overwrites what others still read.
+// Threads: an object belongs to one thread. Fails: never.
+#pragma once
+
+#include "kernels/cuda/simt/simt.h"
+
+#ifndef __CUDACC__
+#include <vector>
+#endif
+
+namespace espalier::simt {
+
+// The copies of one thread.
+class AsyncCopies {
+ public:
+  // 16 bytes, aligned to 16; zeros instead where `there` is false.
+  ESPALIER_ON_DEVICE void copy16(void* to, const void* from, bool there = true);
+  // Ends a group, which may be empty.
+  ESPALIER_ON_DEVICE void commit();
+  // Until all but the last `left` groups have come (0 to 6).
+  ESPALIER_ON_DEVICE void wait(int left);
+
+#ifndef __CUDACC__
+ private:
+  struct Copy {
+    void* to;
+    const void* from;  // null: zeros
+    void run() const {
+      if (from != nullptr)
+        std::memcpy(to, from, 16);
+      else
+        std::memset(to, 0, 16);
+    }
+  };
+  std::vector<std::vector<Copy>> groups_ = {{}};  // the last one is not ended
+#endif
+};
+
+#ifdef __CUDACC__
+
+ESPALIER_ON_DEVICE inline void AsyncCopies::copy16(void* to, const void* from, bool there) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+ESPALIER_ON_DEVICE inline void AsyncCopies::commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+ESPALIER_ON_DEVICE inline void AsyncCopies::wait(int left) {
+  switch (left) {
+    case 0:
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+      break;
+    case 1:
+      asm volatile("cp.async.wait_group 1;" ::: "memory");
+      break;
+    case 2:
+      asm volatile("cp.async.wait_group 2;" ::: "memory");
+      break;
+    case 3:
+      asm volatile("cp.async.wait_group 3;" ::: "memory");
+      break;
+    case 4:
+      asm volatile("cp.async.wait_group 4;" ::: "memory");
+      break;
+    case 5:
+      asm volatile("cp.async.wait_group 5;" ::: "memory");
+      break;
+    default:
+      asm volatile("cp.async.wait_group 6;" ::: "memory");
+  }
+}
+
+#else
+
+inline void AsyncCopies::copy16(void* to, const void* from, bool there) {
+  const Copy copy{to, there ? from : nullptr};
+  if (emulator::copies_come_early())
+    copy.run();
+  else
+    groups_.back().push_back(copy);
+}
+inline void AsyncCopies::commit() { groups_.emplace_back(); }
+inline void AsyncCopies::wait(int left) {
+  const std::size_t ended = groups_.size() - 1, kept = static_cast<std::size_t>(left);
+  const std::size_t come = ended > kept ? ended - kept : 0;
+  for (std::size_t i = 0; i < come; ++i)
+    for (const Copy& copy : groups_[i]) copy.run();
+  groups_.erase(groups_.begin(), groups_.begin() + static_cast<std::ptrdiff_t>(come));
+}
+
+#endif
+
+}  // namespace espalier::simt

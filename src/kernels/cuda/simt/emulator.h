@@ -1,0 +1,42 @@
+// emulator.h: runs a kernel on the CPU, each of its threads as a fiber.
+//
+// Blocks are spread over the processors; a block's fibers take turns on one of them: each runs until it must wait for others.
+// In which order they run is chosen by ESPALIER_EMU_ORDER (a number; other numbers, other orders), since a kernel's
+// results may not depend on it: a barrier that is missing shows as a difference between two orders. Shared memory is filled
+// with a pattern before each block, so that what was not written shows too.
+// Threads: run() one at a time. Fails: a barrier that not all threads reach ends the process with a line that says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace espalier::simt::emulator {
+
+// Where the running fiber is in its kernel.
+struct Place {
+  int thread, threads, block_x, block_y, blocks_x;
+  std::byte* shared;
+};
+const Place& at();
+
+inline constexpr int kBlock = 0;  // all threads of the block; else 16 or 32 neighbours
+void meet(int width);
+// Gives `bits` to the neighbours, and gets those of the neighbour of this number.
+std::uint64_t exchange(int width, std::uint64_t bits, int number);
+// Gives words to 32 neighbours, and gets those of all of them, which stand until this thread's next call.
+struct Words {
+  unsigned word[6];
+};
+const Words* exchange_words(const Words& mine);
+// Whether copies that go on beside their thread are done when they are asked for, instead of when they are waited for: by the
+// order's number.
+bool copies_come_early();
+
+struct Grid {
+  unsigned blocks_x, blocks_y, threads;
+  std::size_t shared_bytes;
+};
+void run(const Grid& grid, const std::function<void()>& kernel);
+
+}  // namespace espalier::simt::emulator

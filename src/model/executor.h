@@ -1,0 +1,46 @@
+// executor.h: who carries out programs: the CPU's team, or a device (device/backend.h).
+//
+// Threads: one caller at a time. Fails: lower() for lack of memory, or with what the back end cannot compute; forward() throws
+// DeviceFailure where a device fails in the middle of a step.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "espalier/error.h"
+#include "model/batch.h"
+
+namespace espalier {
+
+struct Loaded;
+struct Program;
+
+// A device did not do what it was asked.
+class DeviceFailure : public std::runtime_error {
+ public:
+  explicit DeviceFailure(const std::string& why) : std::runtime_error(why) {}
+};
+
+// A program that can be carried out.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Logits of the rows that are wanted (or the program's output), as Model::forward().
+  virtual std::span<float> forward(const Batch& batch, const KvView& kv) = 0;
+  virtual void logits_again(int row, int first, std::span<float> out) const = 0;
+};
+
+// Makes programs executable. `program` and `loaded` outlive what is made of them.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) = 0;
+};
+
+// The CPU's.
+Backend& cpu_backend();
+
+}  // namespace espalier
