@@ -25,4 +25,8 @@ targets=()
 cmake --build "build/$preset" --parallel "${JOBS:-2}" "${targets[@]}"
 
 program=build/$preset/bin/espalier
-if [ "$preset" = release ] && [ -f "$program" ]; then ln -f "$program" build/espalier; fi
+if [ "$preset" = release ] && [ -f "$program" ]; then
+  ln -f "$program" build/espalier
+  emulated=build/$preset/bin/libespalier_emu.so  # the program looks for it beside itself
+  [ ! -f "$emulated" ] || ln -f "$emulated" build/
+fi

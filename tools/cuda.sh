@@ -76,6 +76,6 @@ write_build >"$root/build.ninja"
 say "compiling for ${archs[*]}, ${JOBS:-2} at a time"
 ninja -f "$root/build.ninja" -j "${JOBS:-2}" "$library" || fail "it could not be built (see above)"
 check_exports
-put_beside_program
 python3 tools/cuda/resources.py --to "$root/kernels.txt" --may-spill tools/cuda/spills.txt "${objects[@]/%/.log}"
+put_beside_program
 say "$library: $(du -h --apparent-size "$library" | cut -f1), after $((SECONDS - started)) s; copies beside the program"

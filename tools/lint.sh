@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 fix=0
 if [ "${1:-}" = --fix-format ]; then fix=1; shift; fi
 
-if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(git ls-files '*.cpp' '*.h'); fi
+if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(git ls-files '*.cpp' '*.h' '*.cu'); fi
 if [ $fix = 1 ]; then exec clang-format-19 -i "${files[@]}"; fi
 echo "lint: clang-format over ${#files[@]} files"
 status=0

@@ -41,12 +41,14 @@ enum EspalierKernel {
 
 struct EspalierDevice;
 
+// What a device says of itself.
 struct EspalierDeviceInfo {
   char name[128];
   std::uint64_t bytes, free_bytes;  // of its memory
   std::int32_t multiprocessors, major, minor;
 };
 
+// What a shared object can do.
 struct EspalierDeviceTable {
   std::uint32_t version;
   const char* kind;  // "cuda", "emu"

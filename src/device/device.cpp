@@ -110,6 +110,7 @@ Device::Device(std::shared_ptr<Library> library, EspalierDevice* device, Kind ki
   if (library_->table->info(device_, &info) != 0) return;
   name_ = info.name;
   bytes_ = info.bytes;
+  multiprocessors_ = info.multiprocessors;
 }
 
 Device::~Device() {

@@ -75,6 +75,7 @@ class Device {
   Kind kind() const { return kind_; }
   const std::string& name() const { return name_; }
   std::size_t bytes() const { return bytes_; }
+  int multiprocessors() const { return multiprocessors_; }
   std::size_t free_bytes() const;
   // Whether the host may follow pointers into its memory.
   bool shares_memory() const { return kind_ == Kind::emu; }
@@ -118,6 +119,7 @@ class Device {
   Kind kind_;
   std::string name_;
   std::size_t bytes_ = 0;
+  int multiprocessors_ = 1;
   mutable std::string failure_;  // the first since the last wait()
 };
 

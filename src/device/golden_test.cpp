@@ -1,9 +1,12 @@
-// Whole models on the emulated device against the CPU: the same bits, of every golden, whatever the batch.
+// Whole models on a device against the CPU in exact mode: the same bits, of every golden, whatever the batch; and what the device
+// keeps of the text too.
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "device/backend.h"
+#include "device/random_weights.h"
 #include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "tensor/file/safetensors.h"
@@ -16,32 +19,73 @@ namespace {
 using testing::all_logits;
 using testing::SmallPool;
 
-// Keys and values of one golden's text, on the CPU or a device that shares its memory, and the logits of every position.
+constexpr int kMostRows = 64;
+
+// What was computed of one text: logits of every position, and what is kept.
 struct Computed {
-  std::vector<float> logits;
+  std::vector<float> logits, state;
   std::vector<std::vector<std::byte>> kept;
-  std::vector<float> state;
 };
 
-Computed compute(Decoder& decoder, KvType type, std::span<const TokenId> tokens, int chunk) {
-  SmallPool pool(decoder.keeps(), type, 256);
-  Computed out;
-  out.logits = all_logits(decoder, pool, tokens, chunk);
-  out.kept = pool.memory;
-  out.state = pool.state;
-  return out;
-}
+// A pool in a device's memory.
+class DevicePool {
+ public:
+  DevicePool(const Device& device, const Keeps& keeps, KvType type) : device_(device), pool_(keeps, type, 256) {
+    for (std::size_t i = 0; i < pool_.memory.size(); ++i) there_.push_back(testing::on_device(device, pool_.memory[i]));
+    for (std::size_t field = 0; field < pool_.layers.size(); ++field) {
+      KvLayer& layer = pool_.layers[field];
+      layer.keys = there_[2 * field].data();
+      if (layer.values != nullptr) layer.values = there_[2 * field + 1].data();
+    }
+    if (pool_.state.empty()) return;
+    state_ = testing::on_device(device, pool_.state);
+    pool_.state_elsewhere = state_.as<float>();
+  }
+  SmallPool& pool() { return pool_; }
+  void bring(Computed& to) const {
+    for (const Memory& memory : there_) to.kept.push_back(testing::from_device<std::byte>(device_, memory));
+    to.state = testing::from_device<float>(device_, state_);
+  }
+
+ private:
+  const Device& device_;
+  SmallPool pool_;
+  std::vector<Memory> there_;
+  Memory state_;
+};
 
 class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
  protected:
-  // Null where there is no golden.
-  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Activations mode,
-                                Backend* backend) {
+  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Backend* backend) {
     auto config = load_hf_config(folder);
     EXPECT_TRUE(config.ok()) << config.error().message;
-    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {mode, 64, backend}, team);
+    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {Activations::f32, kMostRows, backend}, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
     return decoder.ok() ? std::move(decoder).value() : nullptr;
+  }
+
+  void expect_the_bits_of_the_cpu(const std::filesystem::path& folder, Kind kind) {
+    const auto device = Device::open(kind).value();
+    DeviceBackend backend(*device);
+    const auto file = SafetensorsFile::open_folder(folder).value();
+    const auto cpu = load(folder, file, nullptr), there = load(folder, file, &backend);
+    ASSERT_TRUE(cpu && there);
+    const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+    std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
+    tokens.resize(std::min<std::size_t>(tokens.size(), kMostRows));
+    Computed want;
+    SmallPool pool(cpu->keeps(), KvType::f32, 256);
+    want.logits = all_logits(*cpu, pool, tokens, kMostRows);
+    for (const int chunk : {kMostRows, 7, 1}) {
+      Computed got;
+      DevicePool own(*device, there->keeps(), KvType::f32);
+      got.logits = all_logits(*there, own.pool(), tokens, chunk);
+      own.bring(got);
+      EXPECT_EQ(got.logits, want.logits) << "chunks of " << chunk;
+      EXPECT_EQ(got.kept, pool.memory) << "chunks of " << chunk;
+      EXPECT_EQ(got.state, pool.state) << "chunks of " << chunk;
+      if (HasFailure()) return;
+    }
   }
 
   ComputeTeam team{2};
@@ -50,23 +94,7 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
 TEST_P(EachTextModelOnADevice, GivesTheBitsOfTheCpu) {
   const auto folder = testing::golden("models/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
-  auto device = Device::open(Kind::emu);
-  ASSERT_TRUE(device.ok()) << device.error().message;
-  DeviceBackend backend(**device);
-  auto file = SafetensorsFile::open_folder(folder);
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  const auto cpu = load(folder, *file, Activations::f32, nullptr), emu = load(folder, *file, Activations::f32, &backend);
-  ASSERT_TRUE(cpu && emu);
-  const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-  const std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
-  const Computed want = compute(*cpu, KvType::f32, tokens, 64);
-  for (const int chunk : {64, 7, 1}) {
-    const Computed got = compute(*emu, KvType::f32, tokens, chunk);
-    EXPECT_EQ(got.logits, want.logits) << "chunks of " << chunk;
-    EXPECT_EQ(got.kept, want.kept) << "chunks of " << chunk;
-    EXPECT_EQ(got.state, want.state) << "chunks of " << chunk;
-    if (HasFailure()) break;
-  }
+  for (const Kind kind : testing::device_kinds()) expect_the_bits_of_the_cpu(folder, kind);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModelOnADevice, ::testing::ValuesIn(testing::text_goldens()),

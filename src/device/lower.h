@@ -22,6 +22,9 @@ struct DeviceProgram {
   float head_scale = 1.0f, head_cap = 0.0f;  // what is left to do with logits
 };
 
+// "... cannot be computed on a device yet".
+Error unsupported_on_device(std::string_view what);
+
 Result<DeviceProgram> lower(const Device& device, const Program& program, Loaded& loaded,
                             const DeviceMatrices& matrices, int max_rows);
 

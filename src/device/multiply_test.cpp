@@ -49,9 +49,10 @@ struct Problem {
 };
 
 std::ostream& operator<<(std::ostream& out, const Problem& p) {
-  return out << name(p.type) << " form " << static_cast<int>(p.form) << " k " << p.k << " outputs " << p.outputs << " rows "
-             << p.rows << " from " << p.row_begin << " finish " << static_cast<int>(p.finish) << (p.paired ? " paired" : "")
-             << (p.with_bias ? " bias" : "") << " panels from " << p.panel_begin << " but " << p.panels_left;
+  return out << name(p.type) << " form " << static_cast<int>(p.form) << " k " << p.k << " outputs " << p.outputs
+             << " rows " << p.rows << " from " << p.row_begin << " finish " << static_cast<int>(p.finish)
+             << (p.paired ? " paired" : "") << (p.with_bias ? " bias" : "") << " panels from " << p.panel_begin
+             << " but " << p.panels_left;
 }
 
 class Multiply : public ::testing::TestWithParam<Kind> {

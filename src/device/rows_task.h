@@ -98,6 +98,7 @@ struct RowsMemory {
   std::int64_t angle_stride;
 };
 
+// Rows through some operations.
 struct RowsTask {
   const RowOp* ops;
   int count;

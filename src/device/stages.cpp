@@ -9,8 +9,22 @@
 namespace espalier::device {
 namespace {
 
-// A long context is cut where so few rows would leave the device idle.
-constexpr int kBusyRows = 64, kLeastBlocks = 4;
+// Memory that a stage keeps, larger where a step needs more.
+void grow(const Device& device, Memory& memory, std::size_t bytes) {
+  if (memory.size() >= bytes) return;
+  memory = {};
+  auto more = device.allocate(bytes + bytes / 2);
+  if (!more.ok()) throw DeviceFailure(more.error().message);
+  memory = std::move(more).value();
+}
+
+// How many pieces keep the device busy where rows and heads alone do not.
+int pieces_of(const Device& device, const cuda::AttendTask& task, std::int64_t blocks) {
+  constexpr std::int64_t kLeastBlocks = 4, kOfEach = 2;  // blocks of a piece; thread blocks of a multiprocessor
+  const std::int64_t there = std::max<std::int64_t>(1, std::int64_t{task.row_count} * task.kv_heads),
+                     wanted = kOfEach * device.multiprocessors() / there;
+  return static_cast<int>(std::clamp<std::int64_t>(std::min(wanted, blocks / kLeastBlocks), 1, 64));
+}
 
 }  // namespace
 
@@ -55,21 +69,28 @@ void ExpertsStage::launch(Launches& launches) {
 
 // --- attention ---
 
-void AttendStage::aim(Step& step, cuda::AttendTask& task, FieldId field, AttendOp::Around around,
+void AttendStage::aim(Step& step, cuda::AttendTask& task, Memory& partials, FieldId field, AttendOp::Around around,
                       const Visibility& visible) {
   const Step::Attended& attended = step.attended(field, around, visible);
   task.kv = step.field(field);
   task.rows = attended.rows;
   task.row_count = attended.count;
   task.runs = attended.runs;
-  task.pieces = 1;
+  const std::int64_t blocks = (attended.positions + kAttentionBlock - 1) / kAttentionBlock;
+  task.pieces = pieces_of(step.device(), task, blocks);
+  task.blocks_each = static_cast<int>((blocks + task.pieces - 1) / task.pieces);
+  if (task.pieces == 1) return;
+  grow(step.device(), partials,
+       static_cast<std::size_t>(task.row_count) * static_cast<std::size_t>(task.pieces * task.blocks_each) *
+           static_cast<std::size_t>(task.heads * FoldStates::stride_of(task.dims.value)) * sizeof(float));
+  task.partials = partials.as<float>();
 }
 
 void AttendStage::prepare(Step& step) {
-  aim(step, first_, op_.field, op_.around, op_.visibility);
+  aim(step, first_, first_partials_, op_.field, op_.around, op_.visibility);
   if (mask_ != nullptr) first_.selection = *mask_;
   if (op_.then < 0) return;
-  aim(step, then_, op_.then, AttendOp::Around::none, {});
+  aim(step, then_, then_partials_, op_.then, AttendOp::Around::none, {});
   if (then_mask_ != nullptr) then_.selection = *then_mask_;
 }
 
@@ -96,16 +117,9 @@ void ChooseStage::prepare(Step& step) {
   task_.row_stride = words * selections;
   task_.head_stride = selections > 1 ? words : 0;
   const auto rows = static_cast<std::size_t>(step.pass().rows());
-  const auto grow = [&](Memory& memory, std::size_t bytes) {
-    if (memory.size() >= bytes) return;
-    memory = {};
-    auto more = step.device().allocate(bytes + bytes / 2);
-    if (!more.ok()) throw DeviceFailure(more.error().message);
-    memory = std::move(more).value();
-  };
-  grow(scores_, rows * static_cast<std::size_t>(selections * task_.score_stride) * sizeof(float));
+  grow(step.device(), scores_, rows * static_cast<std::size_t>(selections * task_.score_stride) * sizeof(float));
   words_bytes_ = rows * static_cast<std::size_t>(task_.row_stride) * sizeof(std::uint64_t);
-  grow(words_, words_bytes_);
+  grow(step.device(), words_, words_bytes_);
   task_.scores = scores_.as<float>();
   task_.words = words_.as<std::uint64_t>();
   *mask_ = {task_.words, task_.row_stride, task_.head_stride};

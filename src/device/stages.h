@@ -81,10 +81,12 @@ class AttendStage final : public DeviceStage {
   void launch(Launches& launches) override;
 
  private:
-  void aim(Step& step, cuda::AttendTask& task, FieldId field, AttendOp::Around around, const Visibility& visible);
+  void aim(Step& step, cuda::AttendTask& task, Memory& partials, FieldId field, AttendOp::Around around,
+           const Visibility& visible);
   void run(Launches& launches, const cuda::AttendTask& task) const;
   AttendOp op_;
   cuda::AttendTask first_, then_;
+  Memory first_partials_, then_partials_;  // of tasks that are cut
   const Selection *mask_, *then_mask_;
 };
 

@@ -19,8 +19,8 @@ struct Field {
   int heads;
   HeadDims dims;
   std::size_t block_at = 0;  // of its part of a block
-  std::vector<std::byte> keys, values;
-  std::vector<float> key_scales, value_scales;
+  std::vector<std::byte> keys = {}, values = {};
+  std::vector<float> key_scales = {}, value_scales = {};
 
   std::size_t unit() const { return static_cast<std::size_t>(element_bytes(type)); }
   std::size_t key_row() const { return static_cast<std::size_t>(padded_head(dims.key)) * unit(); }

@@ -44,6 +44,9 @@ struct SmallPool {
   std::vector<std::vector<std::byte>> memory;
   std::vector<KvLayer> layers;
   std::vector<float> state;
+  float* state_elsewhere = nullptr;  // on a device that computes; null: here
+
+  float* state_floats() { return state_elsewhere != nullptr ? state_elsewhere : state.data(); }
 
   SmallPool(const Keeps& keeps, KvType type, int slots) : state(keeps.state_floats) {
     const auto segments = static_cast<std::size_t>((slots + kSegmentSlots - 1) / kSegmentSlots);
@@ -78,8 +81,8 @@ inline std::vector<float> all_logits(Decoder& decoder, SmallPool& pool, std::spa
     const KvRun run{0, at + count};
     BatchSequence sequence{0, count, at, {&run, 1}};
     if (!pool.state.empty()) {
-      sequence.state_in = at > 0 ? pool.state.data() : nullptr;
-      sequence.state_out = pool.state.data();
+      sequence.state_in = at > 0 ? pool.state_floats() : nullptr;
+      sequence.state_out = pool.state_floats();
     }
     sequence.rope_length = static_cast<std::int64_t>(tokens.size());
     sequence.adapter = adapter;

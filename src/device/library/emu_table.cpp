@@ -57,7 +57,7 @@ int get_info(EspalierDevice*, EspalierDeviceInfo* info) {
   std::snprintf(info->name, sizeof info->name, "emulated device");
   info->bytes = memory(_SC_PHYS_PAGES);
   info->free_bytes = memory(_SC_AVPHYS_PAGES);
-  info->multiprocessors = static_cast<std::int32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  info->multiprocessors = 16;  // work is cut as for a small GPU, whatever this machine has
   return 0;
 }
 

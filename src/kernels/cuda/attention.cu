@@ -1,10 +1,11 @@
 // attention.cu: attention of a ragged batch; see attention_task.h.
 //
 // A block of threads has a tile: some rows of one sequence x query heads that share a KV head, so that keys and values are
-// read once for all of them. Its threads stand in subgroups of 64, each for some of the tile's queries. Of a block of
-// positions, a thread computes the scores of two positions, a chain over the key's elements; sixteen threads make a
-// query's weights, lane by lane as on a CPU; a thread computes two elements of weighted values, a chain over positions.
-// Only positions that a row of the tile sees are located and read. Queries, scores and folds lie in shared memory.
+// read once for all of them. Its threads stand in subgroups of 64, each for some of the tile's queries. The positions that a
+// row of the tile sees get places, up to 128 of them at a time: those of one block of positions, or where few are seen of
+// each, of some blocks. A thread computes the scores of two places, a chain over the key's elements; sixteen threads make a
+// query's weights of a block, lane by lane as on a CPU; a thread computes two elements of a block's weighted values, a chain
+// over its places, and folds them. Queries, scores and folds lie in shared memory.
 #include "kernels/cuda/attention_task.h"
 //
 #include "kernels/cuda/simt/simd.h"
@@ -30,39 +31,59 @@ struct Cut {
   int parts;        // tiles that the query heads of a KV head take
   int capacity;     // queries of a tile there is room for; a multiple of 4 * subgroups
   int subgroups;
+  int window;  // blocks that are looked through together, for positions that are seen
 };
 
 // --- shared memory ---
 
-// What a tile keeps there. Places are those of the positions that some row sees, in order.
-struct TileFacts {
-  static constexpr int kMostQueries = 32;
-  std::int64_t value_at[kAttentionBlock];     // of places: bytes from the values to the row
-  std::uint64_t seen[kMostQueries * kWords];  // [rows][kWords], bits of positions
+constexpr int kMostQueries = 32, kMostWindow = 32;
+
+// What a tile keeps there, so that registers are free for sums.
+struct alignas(16) TileFacts {
+  // Rows [first_row, first_row + row_count) of the task x query heads [head_begin, head_begin + heads) of all.
+  int first_row, row_count, kv_head, head_begin, heads, queries;
+  int run_begin, run_end;                   // of its sequence
+  int block_begin, block_end;               // that some row reaches, or a piece's share of them
+  std::int64_t value_at[kAttentionBlock];   // of places: bytes from the values to the row
+  Slot slots[kAttentionBlock];              // of places
+  std::uint32_t seen_by[kAttentionBlock];   // of places: bits of the rows that see it
+  std::uint64_t seen[kMostWindow][kWords];  // of blocks of the window: positions that some row sees
+  int counts[kMostWindow];                  // of those
   QueryRow rows[kMostQueries];
-  Slot slots[kAttentionBlock];  // of places
-  int place[kAttentionBlock];   // of positions; -1: nobody sees it
-  // Of queries: which of the tile's rows, which head of all; the folds; factors of the fold and of a block's part, added < 0:
-  // nothing is seen of the block; with pieces, where the block's part goes, null: nowhere.
+  // Of queries: which of the tile's rows, which head of all, and the folds.
   int row_of[kMostQueries], head_of[kMostQueries];
-  float maximum[kMostQueries], sum[kMostQueries], kept[kMostQueries], added[kMostQueries];
-  float* partial[kMostQueries];
+  float maximum[kMostQueries], sum[kMostQueries];
 };
-// Floats behind it: weights, first the scores, [places][stride]; queries [key elements][stride]; folded values
-// [queries][value elements]. The stride lets threads that go over elements or places meet different banks.
+// What becomes of a block's part of a query: it is folded by these factors, or goes there where the work is in pieces.
+union BlockPart {
+  struct {
+    float kept, added;  // added < 0: nothing is seen of the block
+  } fold;
+  float* partial;  // null: nothing is seen, or nobody asks
+};
+static_assert(sizeof(BlockPart) == 8);
+
+// Behind the facts: bits of positions [blocks of the window][rows][kWords]; parts [blocks of the window][capacity]; then
+// floats: weights, first the scores, [places][stride]; queries [key elements][stride]; folded values [queries][value
+// elements]. The stride lets threads that go over elements or places meet different banks.
 struct Room {
-  int capacity, key_width;
+  int capacity, rows, window, key_width;
   ESPALIER_EITHER constexpr int stride() const { return capacity + 4; }
   ESPALIER_ON_DEVICE static TileFacts& facts() { return *simt::shared<TileFacts>(); }
-  ESPALIER_ON_DEVICE static float* weights() { return reinterpret_cast<float*>(simt::shared<TileFacts>() + 1); }
+  ESPALIER_ON_DEVICE static std::uint64_t* row_bits() {
+    return reinterpret_cast<std::uint64_t*>(simt::shared<TileFacts>() + 1);
+  }
+  ESPALIER_ON_DEVICE BlockPart* parts() const {
+    return reinterpret_cast<BlockPart*>(row_bits() + window * rows * kWords);
+  }
+  ESPALIER_ON_DEVICE float* weights() const { return reinterpret_cast<float*>(parts() + window * capacity); }
   ESPALIER_ON_DEVICE float* queries() const { return weights() + kAttentionBlock * stride(); }
   ESPALIER_ON_DEVICE float* folded() const { return weights() + (kAttentionBlock + key_width) * stride(); }
   constexpr std::size_t bytes(int value_width) const {
-    return sizeof(TileFacts) +
+    return sizeof(TileFacts) + sizeof(std::uint64_t) * static_cast<std::size_t>(window * (rows * kWords + capacity)) +
            sizeof(float) * static_cast<std::size_t>((kAttentionBlock + key_width) * stride() + capacity * value_width);
   }
 };
-static_assert(sizeof(TileFacts) % 16 == 0);
 
 // --- folds ---
 
@@ -145,45 +166,47 @@ ESPALIER_ON_DEVICE std::uint64_t seen_from(const AttendTask& t, const QueryRow& 
 
 // --- tiles ---
 
+// Rows of one sequence whose positions lie in the same stretch of cut.rows are a tile's; the first of them computes it.
+ESPALIER_ON_DEVICE bool belong_together(const AttendTask& t, const Cut& cut, int a, int b) {
+  const AttendedRow &x = t.rows[a], &y = t.rows[b];
+  return x.run_begin == y.run_begin && x.run_end == y.run_end &&
+         x.query.position / cut.rows == y.query.position / cut.rows;
+}
+ESPALIER_ON_DEVICE bool is_first(const AttendTask& t, const Cut& cut, int row) {
+  int before = 0;
+  while (row - before > 0 && belong_together(t, cut, row - before - 1, row)) ++before;
+  return before % cut.rows == 0;
+}
+
 // Some rows of one sequence x some query heads of one KV head. Query j: row j / heads, head head_begin + j % heads.
 template <KvType kType, KvForm kForm>
 class Tile {
  public:
-  ESPALIER_ON_DEVICE Tile(const AttendTask& task, const Cut& cut, int first_row, int part)
-      : t_(task),
-        cut_(cut),
-        key_width_(padded_head(task.dims.key)),
-        value_width_(padded_head(task.dims.value)),
-        first_row_(first_row),
-        kv_head_(part / cut.parts),
-        room_{cut.capacity, key_width_},
-        slots_(task.runs, task.rows[first_row].run_begin, task.rows[first_row].run_end) {
-    const int group = t_.heads / t_.kv_heads, from = part % cut.parts * cut.heads;
-    head_begin_ = kv_head_ * group + from;
-    heads_ = group - from < cut.heads ? group - from : cut.heads;
-    row_count_ = count_rows();
-    queries_ = row_count_ * heads_;
-  }
+  ESPALIER_ON_DEVICE Tile(const AttendTask& task, const Cut& cut)
+      : t_(task), cut_(cut), room_{cut.capacity, cut.rows, cut.window, padded_head(task.dims.key)} {}
 
-  // Rows of one sequence whose positions share a multiple of cut.rows are a tile's; the first of them computes it.
-  ESPALIER_ON_DEVICE bool is_first() const {
-    int before = 0;
-    while (first_row_ - before > 0 && belong_together(first_row_ - before - 1, first_row_)) ++before;
-    return before % cut_.rows == 0 && heads_ > 0;
-  }
-  // kMost: queries of a subgroup.
+  // part: of the query heads of a KV head. kMost: queries of a subgroup.
   template <int kMost>
-  ESPALIER_ON_DEVICE void compute(int piece) {
-    begin();
-    take_blocks(piece);
-    for (int block = block_begin_; block < block_end_; ++block) {
-      find_seen(block);
-      if (count_ > 0)
-        compute_block<kMost>(block);
-      else if (in_pieces())
-        leave_out(block);
-      simt::meet();
+  ESPALIER_ON_DEVICE void compute(int first_row, int kv_head, int part, int piece) {
+    if (simt::thread() == 0) {
+      find_queries(first_row, kv_head, part);
+      find_blocks(piece);
     }
+    simt::meet();
+    take_queries();
+    simt::meet();
+    for (window_ = facts().block_begin; window_ < facts().block_end; window_ += cut_.window) {
+      const int left = facts().block_end - window_, count = left < cut_.window ? left : cut_.window;
+      look_through(count);
+      for (int from = 0; from < count;) {
+        if (from > 0) simt::meet();
+        const int to = end_of_places(from, count);
+        if (place_count_ > 0) compute_blocks<kMost>(from, to);
+        from = to;
+      }
+      if (in_pieces()) leave_out(count);
+    }
+    simt::meet();
     if (!in_pieces()) end();
   }
 
@@ -192,67 +215,142 @@ class Tile {
   ESPALIER_ON_DEVICE bool in_pieces() const { return t_.pieces > 1; }
   ESPALIER_ON_DEVICE const QueryRow& row_of(int query) const { return facts().rows[facts().row_of[query]]; }
   ESPALIER_ON_DEVICE int head_of(int query) const { return facts().head_of[query]; }
+  ESPALIER_ON_DEVICE int key_width() const { return padded_head(t_.dims.key); }
+  ESPALIER_ON_DEVICE int value_width() const { return padded_head(t_.dims.value); }
 
-  ESPALIER_ON_DEVICE bool belong_together(int a, int b) const {
-    const AttendedRow &x = t_.rows[a], &y = t_.rows[b];
-    return x.run_begin == y.run_begin && x.run_end == y.run_end &&
-           x.query.position / cut_.rows == y.query.position / cut_.rows;
+  // --- what the tile is; by one thread ---
+
+  ESPALIER_ON_DEVICE void find_queries(int first_row, int kv_head, int part) {
+    TileFacts& f = facts();
+    const int group = t_.heads / t_.kv_heads, left = group - part * cut_.heads;
+    f.first_row = first_row;
+    f.run_begin = t_.rows[first_row].run_begin;
+    f.run_end = t_.rows[first_row].run_end;
+    f.kv_head = kv_head;
+    f.head_begin = kv_head * group + part * cut_.heads;
+    f.heads = left < cut_.heads ? left : cut_.heads;
+    f.row_count = 0;
+    while (f.row_count < cut_.rows && first_row + f.row_count < t_.row_count &&
+           belong_together(t_, cut_, first_row, first_row + f.row_count)) {
+      f.rows[f.row_count] = t_.rows[first_row + f.row_count].query;
+      ++f.row_count;
+    }
+    f.queries = f.row_count * f.heads;
+    for (int query = 0; query < f.queries; ++query) {
+      f.row_of[query] = query / f.heads;
+      f.head_of[query] = f.head_begin + query % f.heads;
+    }
   }
-  ESPALIER_ON_DEVICE int count_rows() const {
-    int count = 1;
-    while (count < cut_.rows && first_row_ + count < t_.row_count && belong_together(first_row_, first_row_ + count))
-      ++count;
-    return count;
+  ESPALIER_ON_DEVICE void find_blocks(int piece) {
+    TileFacts& f = facts();
+    int begin = first_block_of(f.rows[0]), end = end_block_of(f.rows[0]);
+    for (int row = 1; row < f.row_count; ++row) {
+      const int first = first_block_of(f.rows[row]), last = end_block_of(f.rows[row]);
+      begin = first < begin ? first : begin;
+      end = last > end ? last : end;
+    }
+    if (in_pieces()) {
+      begin += piece * t_.blocks_each;
+      const int here = begin + t_.blocks_each;
+      if (piece + 1 < t_.pieces && here < end) end = here;  // the last piece takes what is left
+    }
+    f.block_begin = begin;
+    f.block_end = end;
   }
 
-  ESPALIER_ON_DEVICE void begin() {
-    if (simt::thread() < row_count_) facts().rows[simt::thread()] = t_.rows[first_row_ + simt::thread()].query;
-    simt::meet();
-    for (int query = simt::thread(); query < queries_; query += simt::threads()) begin_fold(query);
-    simt::meet();
-    for (int query = 0; query < cut_.capacity; ++query) take_query(query);
-    simt::meet();
-  }
+  // --- queries ---
+
   ESPALIER_ON_DEVICE const float* state_of(int query) const { return t_.states.of(row_of(query).row, head_of(query)); }
   ESPALIER_ON_DEVICE bool begins_in_state() const { return t_.begin_in_state && !in_pieces(); }
-  ESPALIER_ON_DEVICE void begin_fold(int query) {
-    facts().row_of[query] = query / heads_;
-    facts().head_of[query] = head_begin_ + query % heads_;
-    facts().maximum[query] = begins_in_state() ? state_of(query)[value_width_] : kNothing;
-    facts().sum[query] = begins_in_state() ? state_of(query)[value_width_ + 1] : 0.0f;
+  ESPALIER_ON_DEVICE void take_queries() {
+    for (int query = simt::thread(); query < facts().queries; query += simt::threads()) {
+      facts().maximum[query] = begins_in_state() ? state_of(query)[value_width()] : kNothing;
+      facts().sum[query] = begins_in_state() ? state_of(query)[value_width() + 1] : 0.0f;
+    }
+    for (int query = 0; query < cut_.capacity; ++query) take_query(query);
   }
   // Its elements, times what a product of stored key and query is multiplied with; and where its fold stands.
   ESPALIER_ON_DEVICE void take_query(int query) {
     const float factor = t_.score.cap != 0.0f ? t_.score.scale / t_.score.cap : t_.score.scale * kLog2e;
-    const bool there = query < queries_;
+    const bool there = query < facts().queries;
     const float* const from =
         there ? t_.q + row_of(query).row * t_.q_stride + std::int64_t{head_of(query)} * t_.dims.key : nullptr;
-    for (int d = simt::thread(); d < key_width_; d += simt::threads())
+    for (int d = simt::thread(); d < key_width(); d += simt::threads())
       room_.queries()[d * room_.stride() + query] = there && d < t_.dims.key ? from[d] * factor : 0.0f;
     if (!there || !begins_in_state()) return;
-    for (int e = simt::thread(); e < value_width_; e += simt::threads())
-      room_.folded()[query * value_width_ + e] = state_of(query)[e];
-  }
-  // Those that some row reaches, or a piece's share of them.
-  ESPALIER_ON_DEVICE void take_blocks(int piece) {
-    block_begin_ = first_block_of(facts().rows[0]);
-    block_end_ = end_block_of(facts().rows[0]);
-    for (int row = 1; row < row_count_; ++row) {
-      const int first = first_block_of(facts().rows[row]), end = end_block_of(facts().rows[row]);
-      block_begin_ = first < block_begin_ ? first : block_begin_;
-      block_end_ = end > block_end_ ? end : block_end_;
-    }
-    if (!in_pieces()) return;
-    block_begin_ += piece * t_.blocks_each;
-    const int end = block_begin_ + t_.blocks_each;
-    if (piece + 1 < t_.pieces && end < block_end_) block_end_ = end;  // the last piece takes what is left
+    for (int e = simt::thread(); e < value_width(); e += simt::threads())
+      room_.folded()[query * value_width() + e] = state_of(query)[e];
   }
 
-  // As few queries of a thread as all subgroups together need: what is computed for none takes time.
+  // --- places ---
+
+  ESPALIER_ON_DEVICE std::uint64_t& row_bits(int block, int row, int word) const {
+    return room_.row_bits()[(block * cut_.rows + row) * kWords + word];
+  }
+  // What is seen of `count` blocks from window_ on.
+  ESPALIER_ON_DEVICE void look_through(int count) {
+    const int rows = facts().row_count;
+    for (int i = simt::thread(); i < count * rows * kWords; i += simt::threads()) {
+      const int word = i % kWords, row = i / kWords % rows, block = i / kWords / rows;
+      row_bits(block, row, word) = seen_from(t_, facts().rows[row], facts().kv_head,
+                                             std::int64_t{window_ + block} * kAttentionBlock + 64 * word);
+    }
+    simt::meet();
+    for (int i = simt::thread(); i < count; i += simt::threads()) {
+      std::uint64_t low = 0, high = 0;
+      for (int row = 0; row < rows; ++row) {
+        low |= row_bits(i, row, 0);
+        high |= row_bits(i, row, 1);
+      }
+      facts().seen[i][0] = low;
+      facts().seen[i][1] = high;
+      facts().counts[i] = count_bits(low) + count_bits(high);
+    }
+    simt::meet();
+  }
+  // As many blocks of the window from one on as there are places for; place_count_: that they take.
+  ESPALIER_ON_DEVICE int end_of_places(int from, int count) {
+    place_count_ = 0;
+    for (; from < count && place_count_ + facts().counts[from] <= kAttentionBlock; ++from)
+      place_count_ += facts().counts[from];
+    return from;
+  }
+  // The place of a block's position 64 * word + bit, counted from the block's first one; -1: nobody sees it.
+  ESPALIER_ON_DEVICE static int place_of(const std::uint64_t (&seen)[kWords], int word, int bit) {
+    const std::uint64_t bits = seen[word];
+    if ((bits >> bit & 1) == 0) return -1;
+    return (word == 0 ? 0 : count_bits(seen[0])) + count_bits(bits & ((std::uint64_t{1} << bit) - 1));
+  }
+  ESPALIER_ON_DEVICE void find_places(int from, int to) {
+    int first = 0;
+    for (int i = from; i < to; first += facts().counts[i++])
+      for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads())
+        if (const int place = place_of(facts().seen[i], p / 64, p % 64); place >= 0) put_place(first + place, i, p);
+  }
+  ESPALIER_ON_DEVICE void put_place(int place, int block, int p) {
+    const Slot slot =
+        slots_.slot_of(t_.runs, facts().run_begin, facts().run_end, (window_ + block) * kAttentionBlock + p);
+    const std::int64_t in_segment = slot % kSegmentSlots;
+    facts().slots[place] = slot;
+    if constexpr (kForm == KvForm::latent)
+      facts().value_at[place] = static_cast<std::int64_t>(key_offset(t_.kv, facts().kv_head, slot)) +
+                                in_segment * key_width() * element_bytes(kType);
+    else
+      facts().value_at[place] = static_cast<std::int64_t>(value_offset(t_.kv, facts().kv_head, slot)) +
+                                in_segment * value_width() * element_bytes(kType);
+    std::uint32_t seen_by = 0;
+    for (int row = 0; row < facts().row_count; ++row)
+      if ((row_bits(block, row, p / 64) >> (p % 64) & 1) != 0) seen_by |= std::uint32_t{1} << row;
+    facts().seen_by[place] = seen_by;
+  }
+
+  // --- blocks of positions ---
+
+  // Blocks of the window. As few queries of a thread as all subgroups together need: what is computed for none takes time.
   template <int kMost>
-  ESPALIER_ON_DEVICE void compute_block(int block) {
-    const int of_each = (queries_ + cut_.subgroups - 1) / cut_.subgroups;
-    find_places(block);
+  ESPALIER_ON_DEVICE void compute_blocks(int from, int to) {
+    const int of_each = (facts().queries + cut_.subgroups - 1) / cut_.subgroups;
+    find_places(from, to);
     simt::meet();
     if (of_each <= 4)
       score<4>();
@@ -262,60 +360,23 @@ class Tile {
       score<kMost>();
     simt::meet();
     ESPALIER_UNROLL(1)
-    for (int query = kernels::simt::row_part(); query < queries_; query += kernels::simt::row_parts())
-      soften(query, block);
+    for (int query = kernels::simt::row_part(); query < facts().queries; query += kernels::simt::row_parts())
+      soften_blocks(query, from, to);
     simt::meet();
     if (of_each <= 4)
-      weigh<4>();
+      weigh<4>(from, to);
     else if (kMost == 8 || of_each <= 8)
-      weigh<8>();
+      weigh<8>(from, to);
     else
-      weigh<kMost>();
-  }
-
-  ESPALIER_ON_DEVICE void find_seen(int block) {
-    const std::int64_t start = std::int64_t{block} * kAttentionBlock;
-    for (int i = simt::thread(); i < row_count_ * kWords; i += simt::threads())
-      facts().seen[i] = seen_from(t_, facts().rows[i / kWords], kv_head_, start + 64 * (i % kWords));
-    simt::meet();
-    std::uint64_t low = 0, high = 0;
-    for (int row = 0; row < row_count_; ++row) {
-      low |= facts().seen[row * kWords];
-      high |= facts().seen[row * kWords + 1];
-    }
-    low_ = low;
-    high_ = high;
-    count_ = count_bits(low) + count_bits(high);
-  }
-  // Of positions that somebody sees.
-  ESPALIER_ON_DEVICE int place_of(int p) const {
-    const std::uint64_t word = p < 64 ? low_ : high_;
-    if ((word >> (p % 64) & 1) == 0) return -1;
-    return (p < 64 ? 0 : count_bits(low_)) + count_bits(word & ((std::uint64_t{1} << (p % 64)) - 1));
-  }
-  ESPALIER_ON_DEVICE void find_places(int block) {
-    for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads()) {
-      const int place = place_of(p);
-      facts().place[p] = place;
-      if (place < 0) continue;
-      const Slot slot = slots_.slot_of(block * kAttentionBlock + p);
-      const std::int64_t in_segment = slot % kSegmentSlots;
-      facts().slots[place] = slot;
-      if constexpr (kForm == KvForm::latent)
-        facts().value_at[place] = static_cast<std::int64_t>(key_offset(t_.kv, kv_head_, slot)) +
-                                  in_segment * key_width_ * element_bytes(kType);
-      else
-        facts().value_at[place] = static_cast<std::int64_t>(value_offset(t_.kv, kv_head_, slot)) +
-                                  in_segment * value_width_ * element_bytes(kType);
-    }
+      weigh<kMost>(from, to);
   }
 
   ESPALIER_ON_DEVICE const std::byte* key_of(int place) const {
     if constexpr (kForm == KvForm::latent) return t_.kv.keys + facts().value_at[place];
-    return key_at<kType, kForm>(t_.kv, kv_head_, facts().slots[place], key_width_);
+    return key_at<kType, kForm>(t_.kv, facts().kv_head, facts().slots[place], key_width());
   }
   ESPALIER_ON_DEVICE float scale_of(const float* scales, int place) const {
-    return scales[static_cast<std::size_t>(kv_head_) * t_.kv.head_scales +
+    return scales[static_cast<std::size_t>(facts().kv_head) * t_.kv.head_scales +
                   static_cast<std::size_t>(facts().slots[place])];
   }
 
@@ -323,12 +384,12 @@ class Tile {
   template <int kQueries>
   ESPALIER_ON_DEVICE void score() {
     const int query = simt::thread() / kSubgroup * kQueries, place = simt::thread() % kSubgroup;
-    if (query >= queries_ || place >= count_) return;
-    const int second = place + kSubgroup < count_ ? place + kSubgroup : place;
+    if (query >= facts().queries || place >= place_count_) return;
+    const int second = place + kSubgroup < place_count_ ? place + kSubgroup : place;
     const std::byte* const keys[2] = {key_of(place), key_of(second)};
     float sums[kQueries][2];
     each<kQueries, 2>([&](auto j, auto i) { sums[j][i] = 0.0f; });
-    add_products<kType, kForm, kQueries>(keys, room_.queries() + query, room_.stride(), key_width_, sums);
+    add_products<kType, kForm, kQueries>(keys, room_.queries() + query, room_.stride(), key_width(), sums);
     put_scores<kQueries, 0>(place, query, sums);
     if (second != place) put_scores<kQueries, 1>(second, query, sums);
   }
@@ -344,19 +405,28 @@ class Tile {
     });
   }
 
-  // By sixteen threads: a query's scores -> weights, their maximum and sum, each lane over its positions in order.
-  ESPALIER_ON_DEVICE void soften(int query, int block) {
-    const std::uint64_t* const seen = facts().seen + facts().row_of[query] * kWords;
-    const auto sees = [&](int p) { return (seen[p / 64] >> (p % 64) & 1) != 0; };
-    if (t_.score.cap != 0.0f || t_.score.slopes != nullptr || t_.score.bias.values != nullptr) {
-      ESPALIER_UNROLL(1)
-      for (int i = 0; i < kLaneScores; ++i)
-        if (sees(16 * i + Simd::lane())) bend(query, block, i);
-    }
+  ESPALIER_ON_DEVICE void soften_blocks(int query, int from, int to) {
+    int first = 0;
+    ESPALIER_UNROLL(1)
+    for (int i = from; i < to; first += facts().counts[i++])
+      if (facts().counts[i] > 0) soften(query, i, first);
+  }
+  // By sixteen threads: a query's scores of a block -> weights, their maximum and sum, each lane over its positions in order.
+  // first: the place of the block's first one.
+  ESPALIER_ON_DEVICE void soften(int query, int block, int first) {
+    const std::uint64_t seen[kWords] = {facts().seen[block][0], facts().seen[block][1]};
+    const int row = facts().row_of[query];
+    int places[kLaneScores];
     float x[kLaneScores];
     each<kLaneScores>([&](auto i) {
-      const int p = 16 * i + Simd::lane();
-      x[i] = sees(p) ? room_.weights()[facts().place[p] * room_.stride() + query] : kNothing;
+      const int place = place_of(seen, i / 4, 16 * (i % 4) + Simd::lane());
+      places[i] = place >= 0 ? first + place : -1;
+    });
+    if (t_.score.cap != 0.0f || t_.score.slopes != nullptr || t_.score.bias.values != nullptr)
+      bend(query, block, first);
+    each<kLaneScores>([&](auto i) {
+      const bool sees = places[i] >= 0 && (facts().seen_by[places[i]] >> row & 1) != 0;
+      x[i] = sees ? room_.weights()[places[i] * room_.stride() + query] : kNothing;
     });
     float top = x[0];
     each<kLaneScores - 1>([&](auto i) { top = Simd::max(top, x[i + 1]); });
@@ -366,132 +436,152 @@ class Tile {
     each<kLaneScores>([&](auto i) {
       const float weight = exp2(x[i] - finite);
       total = total + weight;
-      put_weight(16 * i + Simd::lane(), query, weight);
+      if (places[i] >= 0) put_weight(places[i], query, weight);
     });
     total = Simd::reduce_add(total);
     if (Simd::lane() == 0) fold_sum(query, block, maximum, total);
   }
   // The scale of a row of values goes into its weights.
-  ESPALIER_ON_DEVICE void put_weight(int p, int query, float weight) {
-    const int place = facts().place[p];
-    if (place < 0) return;
+  ESPALIER_ON_DEVICE void put_weight(int place, int query, float weight) {
     if constexpr (has_scales(kType))
       weight *= scale_of(kForm == KvForm::latent ? t_.kv.key_scales : t_.kv.value_scales, place);
     room_.weights()[place * room_.stride() + query] = weight;
   }
-  // The score of position 16 * sixteen + lane of a block: capped, then with what distance costs.
-  ESPALIER_ON_DEVICE void bend(int query, int block, int sixteen) {
-    float& score = room_.weights()[facts().place[16 * sixteen + Simd::lane()] * room_.stride() + query];
-    const int head = head_of(query);
-    const std::int64_t behind = std::int64_t{block} * kAttentionBlock - row_of(query).position;
-    float x = score;
+  // The lane's scores of a block: capped, then with what distance costs.
+  ESPALIER_ON_DEVICE void bend(int query, int block, int first) {
+    const std::int64_t behind = std::int64_t{window_ + block} * kAttentionBlock - row_of(query).position;
+    ESPALIER_UNROLL(1)
+    for (int i = 0; i < kLaneScores; ++i) {
+      const int place = place_of(facts().seen[block], i / 4, 16 * (i % 4) + Simd::lane());
+      if (place < 0) continue;
+      float& score = room_.weights()[(first + place) * room_.stride() + query];
+      score = bent(score, head_of(query), behind, 16 * i);
+    }
+  }
+  // behind: from the query to the block's first position, negative for what lies before it.
+  ESPALIER_ON_DEVICE float bent(float x, int head, std::int64_t behind, int sixteen) const {
     if (t_.score.cap != 0.0f) x = kernels::simt::tanh(x) * (t_.score.cap * kLog2e);
     if (t_.score.slopes != nullptr) {
-      const float away =
-          static_cast<float>(Simd::lane()) + (static_cast<float>(behind) + static_cast<float>(16 * sixteen));
+      const float away = static_cast<float>(Simd::lane()) + (static_cast<float>(behind) + static_cast<float>(sixteen));
       x = fmaf(away, t_.score.slopes[head] * kLog2e, x);
     }
     if (t_.score.bias.values != nullptr) {
-      const std::int64_t at = behind + 16 * sixteen, reach = t_.score.bias.reach;
+      const std::int64_t at = behind + sixteen, reach = t_.score.bias.reach;
       const std::int64_t held = at < -reach ? -reach : at > reach ? reach : at;
       const float* const biases = t_.score.bias.values + std::int64_t{head} * t_.score.bias.width();
       x = fmaf(biases[held + reach + Simd::lane()], kLog2e, x);
     }
-    score = x;
+    return x;
+  }
+
+  ESPALIER_ON_DEVICE BlockPart& part_of(int query, int block) const {
+    return room_.parts()[block * cut_.capacity + query];
   }
   ESPALIER_ON_DEVICE void fold_sum(int query, int block, float maximum, float sum) {
     if (in_pieces()) return put_sum(query, block, maximum, sum);
-    facts().added[query] = -1.0f;
+    BlockPart& part = part_of(query, block);
+    part.fold.added = -1.0f;
     if (maximum == kNothing) return;
     const Joined joined = join(facts().maximum[query], maximum);
-    facts().kept[query] = joined.kept;
-    facts().added[query] = joined.added;
+    part.fold.kept = joined.kept;
+    part.fold.added = joined.added;
     facts().sum[query] = join_sums(joined, facts().sum[query], sum);
     facts().maximum[query] = joined.maximum;
   }
   // A row's partials have room for the blocks that it reaches.
   ESPALIER_ON_DEVICE void put_sum(int query, int block, float maximum, float sum) {
     const QueryRow& row = row_of(query);
-    facts().partial[query] = nullptr;
-    if (block < first_block_of(row) || block >= end_block_of(row)) return;
-    float* const to = partial_of(t_, first_row_ + facts().row_of[query], block - first_block_of(row), head_of(query));
-    to[value_width_] = maximum;
-    to[value_width_ + 1] = sum;
-    if (maximum != kNothing) facts().partial[query] = to;
+    const int number = window_ + block;
+    part_of(query, block).partial = nullptr;
+    if (number < first_block_of(row) || number >= end_block_of(row)) return;
+    float* const to =
+        partial_of(t_, facts().first_row + facts().row_of[query], number - first_block_of(row), head_of(query));
+    to[value_width()] = maximum;
+    to[value_width() + 1] = sum;
+    if (maximum != kNothing) part_of(query, block).partial = to;
   }
-  ESPALIER_ON_DEVICE void leave_out(int block) {
-    for (int query = simt::thread(); query < queries_; query += simt::threads()) put_sum(query, block, kNothing, 0.0f);
+  // Blocks of the window of which nobody sees anything.
+  ESPALIER_ON_DEVICE void leave_out(int count) {
+    for (int i = simt::thread(); i < count * facts().queries; i += simt::threads())
+      if (facts().counts[i / facts().queries] == 0) put_sum(i % facts().queries, i / facts().queries, kNothing, 0.0f);
   }
 
   template <int kQueries>
-  ESPALIER_ON_DEVICE void weigh() {
-    if (value_width_ > kSubgroup)
-      weigh_by<kQueries, kSubgroup>();
+  ESPALIER_ON_DEVICE void weigh(int from, int to) {
+    if (value_width() > kSubgroup)
+      weigh_by<kQueries, kSubgroup>(from, to);
     else
-      weigh_by<kQueries / 2, kSubgroup / 2>();
+      weigh_by<kQueries / 2, kSubgroup / 2>(from, to);
   }
   // kThreads threads have the same queries, two elements at a time each.
   template <int kQueries, int kThreads>
-  ESPALIER_ON_DEVICE void weigh_by() {
-    const std::byte* const values = kForm == KvForm::latent ? t_.kv.keys : t_.kv.values;
+  ESPALIER_ON_DEVICE void weigh_by(int from, int to) {
     const int query = simt::thread() / kThreads * kQueries;
-    if (query >= queries_) return;
-    for (int e = 2 * (simt::thread() % kThreads); e < value_width_; e += 2 * kThreads) {
-      float sums[kQueries][2];
-      each<kQueries, 2>([&](auto j, auto i) { sums[j][i] = 0.0f; });
-      add_values<kType, kQueries>(values + e * element_bytes(kType), facts().value_at, room_.weights() + query,
-                                  room_.stride(), count_, sums);
-      if (in_pieces())
-        each<kQueries>([&](auto j) { put_values(query + j, e, sums[j]); });
-      else
-        each<kQueries>([&](auto j) { fold_values(query + j, e, sums[j]); });
+    if (query >= facts().queries) return;
+    for (int e = 2 * (simt::thread() % kThreads); e < value_width(); e += 2 * kThreads) {
+      int first = 0;
+      ESPALIER_UNROLL(1)
+      for (int i = from; i < to; first += facts().counts[i++])
+        if (facts().counts[i] > 0) weigh_block<kQueries>(query, i, first, e);
     }
   }
-  ESPALIER_ON_DEVICE void put_values(int query, int element, const float (&values)[2]) {
-    float* const to = query < queries_ ? facts().partial[query] : nullptr;
+  template <int kQueries>
+  ESPALIER_ON_DEVICE void weigh_block(int query, int block, int first, int element) {
+    const std::byte* const values =
+        (kForm == KvForm::latent ? t_.kv.keys : t_.kv.values) + element * element_bytes(kType);
+    float sums[kQueries][2];
+    each<kQueries, 2>([&](auto j, auto i) { sums[j][i] = 0.0f; });
+    add_values<kType, kQueries>(values, facts().value_at + first, room_.weights() + first * room_.stride() + query,
+                                room_.stride(), facts().counts[block], sums);
+    if (in_pieces())
+      each<kQueries>([&](auto j) { put_values(query + j, block, element, sums[j]); });
+    else
+      each<kQueries>([&](auto j) { fold_values(query + j, block, element, sums[j]); });
+  }
+  ESPALIER_ON_DEVICE void put_values(int query, int block, int element, const float (&values)[2]) {
+    float* const to = query < facts().queries ? part_of(query, block).partial : nullptr;
     if (to == nullptr) return;
     to[element] = values[0];
     to[element + 1] = values[1];
   }
-  ESPALIER_ON_DEVICE void fold_values(int query, int element, const float (&values)[2]) {
-    if (query >= queries_ || facts().added[query] < 0.0f) return;
-    const float kept = facts().kept[query], added = facts().added[query];
-    float* const to = room_.folded() + query * value_width_ + element;
+  ESPALIER_ON_DEVICE void fold_values(int query, int block, int element, const float (&values)[2]) {
+    if (query >= facts().queries || part_of(query, block).fold.added < 0.0f) return;
+    const auto [kept, added] = part_of(query, block).fold;
+    float* const to = room_.folded() + query * value_width() + element;
     to[0] = join_values(kept, added, to[0], values[0]);
     to[1] = join_values(kept, added, to[1], values[1]);
   }
 
   ESPALIER_ON_DEVICE void end() {
-    for (int query = 0; query < queries_; ++query)
-      for (int e = simt::thread(); e < value_width_; e += simt::threads())
+    for (int query = 0; query < facts().queries; ++query)
+      for (int e = simt::thread(); e < value_width(); e += simt::threads())
         finish(t_, row_of(query).row, head_of(query), e, facts().maximum[query], facts().sum[query],
-               room_.folded()[query * value_width_ + e]);
+               room_.folded()[query * value_width() + e]);
   }
 
   const AttendTask& t_;
   const Cut& cut_;
-  int key_width_, value_width_;  // rounded up to 16
-  int first_row_, row_count_ = 0;
-  int kv_head_, head_begin_ = 0, heads_ = 0, queries_ = 0;
-  int block_begin_ = 0, block_end_ = 0;
-  std::uint64_t low_ = 0, high_ = 0;  // positions of the block that some row sees
-  int count_ = 0;                     // of them
   Room room_;
   SlotFinder slots_;
+  int window_ = 0;       // the block at which the window begins
+  int place_count_ = 0;  // of the blocks at hand
 };
 
 // Grid: [pieces][rows, the last first: it sees most] x [KV heads][parts].
 template <KvType kType, KvForm kForm>
 ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, 2) void attend_tile(AttendTask task, Cut cut) {
   const int row = task.row_count - 1 - simt::block_x() % task.row_count;
-  Tile<kType, kForm> tile(task, cut, row, simt::block_y());
-  if (tile.is_first()) tile.template compute<16>(simt::block_x() / task.row_count);
+  if (!is_first(task, cut, row)) return;
+  Tile<kType, kForm> tile(task, cut);
+  tile.template compute<16>(row, simt::block_y() / cut.parts, simt::block_y() % cut.parts,
+                            simt::block_x() / task.row_count);
 }
 // The same of one subgroup with at most 8 queries, where memory is what it waits for: more of them side by side.
 template <KvType kType, KvForm kForm>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup, 9) void attend_row(AttendTask task, Cut cut) {
-  Tile<kType, kForm> tile(task, cut, simt::block_x() % task.row_count, simt::block_y());
-  tile.template compute<8>(simt::block_x() / task.row_count);
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup, 10) void attend_row(AttendTask task, Cut cut) {
+  const int row = simt::block_x() % task.row_count;
+  Tile<kType, kForm> tile(task, cut);
+  tile.template compute<8>(row, simt::block_y(), 0, simt::block_x() / task.row_count);
 }
 
 // Grid: rows x query heads.
@@ -531,27 +621,46 @@ ESPALIER_GLOBAL void merge_pieces(AttendTask task) {
 
 // --- launches ---
 
-// Tiles of many queries where rows of a sequence may share keys, of a row's where all decode: more blocks of threads.
+Room room_of(const AttendTask& t, const Cut& cut) {
+  return {cut.capacity, cut.rows, cut.window, padded_head(t.dims.key)};
+}
+std::size_t room_bytes(const AttendTask& t, const Cut& cut) {
+  return room_of(t, cut).bytes(padded_head(t.dims.value));
+}
+
+// Tiles of at most so many queries.
+Cut cut_to(const AttendTask& t, int capacity, int subgroups) {
+  const int group = t.heads / t.kv_heads, parts = (group + capacity - 1) / capacity,
+            heads = (group + parts - 1) / parts;
+  const bool masked = t.selection.words != nullptr || t.entry_stride > 1;
+  Cut cut{.rows = subgroups == 1 ? 1 : capacity / heads,
+          .heads = heads,
+          .parts = parts,
+          .capacity = capacity,
+          .subgroups = subgroups,
+          .window = 1};
+  if (masked) cut.window = cut.rows <= 8 ? kMostWindow : 8;
+  return cut;
+}
+// Many queries where rows of a sequence may share keys; those of one row where all decode: more blocks of threads.
 Cut cut_of(const AttendTask& t) {
-  constexpr std::size_t kFewBytes = 40 << 10, kMiddleBytes = 56 << 10, kManyBytes = 100 << 10;
-  const int group = t.heads / t.kv_heads, key_width = padded_head(t.dims.key), value_width = padded_head(t.dims.value);
-  const int alone = group <= 4 ? 4 : 8;
-  if (t.sequence_rows == 1 && group <= alone && Room{alone, key_width}.bytes(value_width) <= kFewBytes)
-    return {.rows = 1, .heads = group, .parts = 1, .capacity = alone, .subgroups = 1};
-  const int capacity = Room{32, key_width}.bytes(value_width) <= kManyBytes ? 32 : 16;
-  const int parts = (group + capacity - 1) / capacity, heads = (group + parts - 1) / parts;
-  const int subgroups = Room{capacity, key_width}.bytes(value_width) <= kMiddleBytes ? 2 : 4;
-  return {.rows = capacity / heads, .heads = heads, .parts = parts, .capacity = capacity, .subgroups = subgroups};
+  constexpr std::size_t kFewBytes = 44 << 10, kMiddleBytes = 56 << 10, kManyBytes = 104 << 10;
+  const int group = t.heads / t.kv_heads;
+  const Cut alone = cut_to(t, group <= 4 ? 4 : 8, 1);
+  if (t.sequence_rows == 1 && alone.parts == 1 && room_bytes(t, alone) <= kFewBytes) return alone;
+  Cut cut = cut_to(t, 32, 2);
+  if (room_bytes(t, cut) > kManyBytes) cut = cut_to(t, 16, 2);
+  if (room_bytes(t, cut) > kMiddleBytes) cut.subgroups = 4;
+  return cut;
 }
 
 template <KvType kType, KvForm kForm>
 void attend_form(simt::Stream stream, const AttendTask& task) {
   const Cut cut = cut_of(task);
-  const simt::Shape shape{
-      .blocks_x = static_cast<unsigned>(task.row_count * (task.pieces > 1 ? task.pieces : 1)),
-      .blocks_y = static_cast<unsigned>(task.kv_heads * cut.parts),
-      .threads = static_cast<unsigned>(kSubgroup * cut.subgroups),
-      .shared_bytes = Room{cut.capacity, padded_head(task.dims.key)}.bytes(padded_head(task.dims.value))};
+  const simt::Shape shape{.blocks_x = static_cast<unsigned>(task.row_count * (task.pieces > 1 ? task.pieces : 1)),
+                          .blocks_y = static_cast<unsigned>(task.kv_heads * cut.parts),
+                          .threads = static_cast<unsigned>(kSubgroup * cut.subgroups),
+                          .shared_bytes = room_bytes(task, cut)};
   simt::launch(stream, shape, cut.subgroups == 1 ? attend_row<kType, kForm> : attend_tile<kType, kForm>, task, cut);
 }
 

@@ -82,7 +82,7 @@ class Scorer {
   // `heads` of them from `head` on, kHeads at a time.
   template <int kHeads>
   ESPALIER_ON_DEVICE void score_all(int begin, int end, int head, int heads) {
-    SlotFinder slots(t_.runs, row_.run_begin, row_.run_end);
+    SlotFinder slots;
     for (int place = begin + simt::thread(); place < end; place += kPlacesAtOnce) {
       const bool two = place + kScoreThreads < end;
       const int places[2] = {place, two ? place + kScoreThreads : place};
@@ -90,7 +90,7 @@ class Scorer {
       const std::byte* keys[2];
       float sums[2];
       each<2>([&](auto i) {
-        at[i] = slots.slot_of(position_of(places[i]));
+        at[i] = slots.slot_of(t_.runs, row_.run_begin, row_.run_end, position_of(places[i]));
         keys[i] = key_at<kType, KvForm::keys_and_values>(t_.kv, 0, at[i], width_);
         sums[i] = head == 0 || t_.each_head ? 0.0f : scores_[places[i]];
       });
@@ -204,17 +204,23 @@ class Chooser {
     return best;
   }
   // The last runs come first.
-  ESPALIER_ON_DEVICE std::uint32_t rank_at(int place) const {
-    return rank_of(place >= local_from_ ? __builtin_inff() : scores_[place]);
+  ESPALIER_ON_DEVICE std::uint32_t rank_at(int place, float score) const {
+    return rank_of(place >= local_from_ ? __builtin_inff() : score);
   }
 
-  // How many of the places have each digit, summed over all threads: digit(place) is -1 for those that do not count.
+  // How many of the places have each digit, summed over all threads: digit(place, rank) is -1 for those that do not count.
   template <class Digit>
   ESPALIER_ON_DEVICE void count(Digit digit) {
     Counts& counts = *simt::shared<Counts>();
     for (int d = 0; d < kDigits; ++d) counts.of_thread[d][simt::thread()] = 0;
-    for (int place = simt::thread(); place < places_; place += simt::threads())
-      if (const int d = digit(place); d >= 0) ++counts.of_thread[d][simt::thread()];
+    ESPALIER_UNROLL(2)
+    for (int first = 4 * simt::thread(); first < places_; first += 4 * simt::threads()) {
+      const FourFloats four = *reinterpret_cast<const FourFloats*>(scores_ + first);  // a row ends at a whole block
+      each<4>([&](auto i) {
+        const int place = first + i, d = place < places_ ? digit(place, rank_at(place, four.x[i])) : -1;
+        if (d >= 0) ++counts.of_thread[d][simt::thread()];
+      });
+    }
     simt::meet();
     for (int d = kernels::simt::row_part(); d < kDigits; d += kernels::simt::row_parts()) {
       int sum = 0;
@@ -236,8 +242,7 @@ class Chooser {
     std::uint32_t known = 0;
     for (int shift = 28; shift >= 0; shift -= 4) {
       const std::uint32_t least = least_;
-      count([&](int place) {
-        const std::uint32_t rank = rank_at(place);
+      count([&](int, std::uint32_t rank) {
         return (rank & known) == least ? static_cast<int>(rank >> shift & 15u) : -1;
       });
       std::uint32_t digit = 15;
@@ -253,10 +258,13 @@ class Chooser {
     int shift = 0;
     while ((places_ - 1) >> shift > 15) shift += 4;
     int known = ~0 << shift << 4;
+    const std::uint32_t least = least_;
     last_place_ = 0;
     for (; shift >= 0; shift -= 4) {
       const int last = last_place_;
-      count([&](int place) { return (place & known) == last && rank_at(place) == least_ ? place >> shift & 15 : -1; });
+      count([&](int place, std::uint32_t rank) {
+        return (place & known) == last && rank == least ? place >> shift & 15 : -1;
+      });
       int digit = 0;
       for (; counted(digit) < left; ++digit) left -= counted(digit);
       last_place_ |= digit << shift;
@@ -265,7 +273,7 @@ class Chooser {
   }
   ESPALIER_ON_DEVICE bool chosen(int place) const {
     if (none_ || place >= places_) return false;
-    const std::uint32_t rank = rank_at(place);
+    const std::uint32_t rank = rank_at(place, scores_[place]);
     return rank > least_ || (rank == least_ && place <= last_place_);
   }
 

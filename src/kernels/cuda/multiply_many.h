@@ -12,20 +12,21 @@
 
 namespace espalier::cuda::many {
 
-// A block's shared memory: `slots` stages of panels and rows.
+// A block's shared memory: kSlots stages of panels and rows.
 template <class Format, int kPanels, int kTiles>
 struct Layout {
   static constexpr int kSubs = Format::kSubs == 8 ? 8 : 4;                 // of a stage
   static constexpr int kWeights = kSubs / Format::kSubs * Format::kBytes;  // of a panel
   static constexpr int kRow = kSubs * 32 + kSubs * static_cast<int>(sizeof(ActivationScale)) + 16;
-  int panel_warps, row_warps, slots;
+  static constexpr int kSlots = kPanels * kTiles > 1 ? (kSubs == 8 ? 2 : 3) : 4;
+  int panel_warps, row_warps;
 
   ESPALIER_EITHER int panels() const { return panel_warps * kPanels; }
   ESPALIER_EITHER int rows() const { return row_warps * kTiles * 8; }
   ESPALIER_EITHER int stage() const { return panels() * kWeights + rows() * kRow; }
   ESPALIER_EITHER int bytes() const {
     const int sums = BlockSums{panels()}.bytes(rows());
-    return sums > slots * stage() ? sums : slots * stage();
+    return sums > kSlots * stage() ? sums : kSlots * stage();
   }
 };
 
@@ -70,45 +71,64 @@ class Kernel {
     return index < last ? index : last;
   }
   ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
-    return simt::shared<std::uint8_t>() + stage % plan_.slots * plan_.stage();
+    return simt::shared<std::uint8_t>() + stage % Plan::kSlots * plan_.stage();
   }
 
   ESPALIER_ON_DEVICE void pass_over_all() {
-    const int stages = (subs_ + Plan::kSubs - 1) / Plan::kSubs, ahead = plan_.slots - 1;
-    for (int i = 0; i < ahead; ++i) ask_for(i, stages);
+    constexpr int kAhead = Plan::kSlots - 1;
+    const int stages = (subs_ + Plan::kSubs - 1) / Plan::kSubs;
+    prepare_row();
+    for (int i = 0; i < kAhead; ++i) ask_for(i, stages);
     for (int i = 0; i < stages; ++i) {
-      copies_.wait(ahead - 1);
+      copies_.template wait<kAhead - 1>();
       simt::meet();
-      ask_for(i + ahead, stages);  // where the stage before was
+      ask_for(i + kAhead, stages);  // where the stage before was
       add_stage(i);
     }
   }
 
+  // In order of stages. Warps share the panels; of a row four threads take every fourth 16 bytes, of its values and scales.
   ESPALIER_ON_DEVICE void ask_for(int stage, int stages) {
     if (stage < stages) {
-      std::uint8_t* const to = slot(stage);
-      const std::int64_t left = static_cast<std::int64_t>(subs_) / Format::kSubs * Format::kBytes -
-                                std::int64_t{stage} * Plan::kWeights;
-      constexpr int kPieces = Plan::kWeights / 16;
-      for (int i = simt::thread(); i < plan_.panels() * kPieces; i += simt::threads()) {
-        const int of = i / kPieces, at = i % kPieces * 16;
-        if (at < left) copies_.copy16(to + of * Plan::kWeights + at, panel(of) + std::int64_t{stage} * Plan::kWeights + at);
-      }
-      ask_for_rows(stage, to + plan_.panels() * Plan::kWeights);
+      ask_for_panels(stage, slot(stage));
+      ask_for_row(slot(stage) + plan_.panels() * Plan::kWeights);
     }
     copies_.commit();
   }
-  ESPALIER_ON_DEVICE void ask_for_rows(int stage, std::uint8_t* to) {
-    constexpr int kValues = Plan::kSubs * 2, kPieces = Plan::kSubs * 3;  // of 16 bytes: values, then scales
-    const ByteRows rows(t_, rows_.begin, false);
-    for (int i = simt::thread(); i < plan_.rows() * kPieces; i += simt::threads()) {
-      const int of = i / kPieces, piece = i % kPieces;
-      const int sub = stage * Plan::kSubs + (piece < kValues ? piece / 2 : piece - kValues);
-      if (sub >= subs_) continue;
-      const void* const from = piece < kValues ? static_cast<const void*>(rows.values(row(of), sub) + piece % 2 * 16)
-                                               : &rows.scale(row(of), sub);
-      copies_.copy16(to + of * Plan::kRow + piece * 16, from);
+  ESPALIER_ON_DEVICE void ask_for_panels(int stage, std::uint8_t* to) {
+    const std::int64_t before = std::int64_t{stage} * Plan::kWeights;
+    const std::int64_t left = static_cast<std::int64_t>(subs_) / Format::kSubs * Format::kBytes - before;
+    const int end = left < Plan::kWeights ? static_cast<int>(left) : Plan::kWeights;
+    const int warp = simt::thread() / 32, warps = simt::threads() / 32, lane = simt::thread() % 32;
+    const int parts = warps > plan_.panels() ? warps / plan_.panels() : 1;  // warps that share a panel
+    if (warp / plan_.panels() >= parts) return;
+    for (int index = warp % plan_.panels(); index < plan_.panels(); index += warps) {
+      const std::uint8_t* const from = panel(index) + before;
+      std::uint8_t* const at_panel = to + index * Plan::kWeights;
+      ESPALIER_UNROLL(4)
+      for (int at = 16 * (32 * (warp / plan_.panels()) + lane); at < end; at += 16 * 32 * parts)
+        copies_.copy16(at_panel + at, from + at);
     }
+  }
+  ESPALIER_ON_DEVICE void prepare_row() {
+    const int index = simt::thread() / 4, fourth = simt::thread() & 3;
+    const ByteRows rows(t_, rows_.begin, false);
+    row_values_ = rows.values(row(index), 0) + 16 * fourth;
+    row_scales_ = reinterpret_cast<const std::uint8_t*>(&rows.scale(row(index), fourth));
+    row_left_ = index < plan_.rows() ? subs_ : 0;
+  }
+  ESPALIER_ON_DEVICE void ask_for_row(std::uint8_t* slot_rows) {
+    const int fourth = simt::thread() & 3;
+    std::uint8_t* const to = slot_rows + simt::thread() / 4 * Plan::kRow + 16 * fourth;
+    ESPALIER_UNROLL(4)
+    for (int i = 0; i < Plan::kSubs / 2; ++i)
+      if (fourth / 2 + 2 * i < row_left_) copies_.copy16(to + 64 * i, row_values_ + 64 * i);
+    ESPALIER_UNROLL(2)
+    for (int i = 0; i < Plan::kSubs / 4; ++i)
+      if (fourth + 4 * i < row_left_) copies_.copy16(to + Plan::kSubs * 32 + 64 * i, row_scales_ + 64 * i);
+    row_values_ += Plan::kSubs * 32;
+    row_scales_ += Plan::kSubs * sizeof(ActivationScale);
+    row_left_ -= Plan::kSubs;
   }
 
   ESPALIER_ON_DEVICE void add_stage(int stage) {
@@ -208,6 +228,8 @@ class Kernel {
   const BlockRows rows_;
   const int subs_, first_panel_, warp_panel_, warp_row_;
   simt::AsyncCopies copies_;
+  const std::uint8_t *row_values_ = nullptr, *row_scales_ = nullptr;  // what ask_for_row() asks for next,
+  int row_left_ = 0;                                                  // and how many sub-blocks there are
   float acc_[kPanels][kTiles][4] = {};
 };
 
@@ -220,9 +242,8 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, (kPanels * kTiles > 1 ? 2 : 3)) void 
 
 template <class Format, int kPanels, int kTiles>
 void launch(simt::Stream stream, const MultiplyWork& work, bool two_bytes, int panel_warps, int row_warps) {
-  Layout<Format, kPanels, kTiles> plan{panel_warps, row_warps, 4};
+  Layout<Format, kPanels, kTiles> plan{panel_warps, row_warps};
   const auto room = static_cast<int>(simt::most_shared_bytes());
-  while (plan.slots > 2 && plan.bytes() > room / 2) --plan.slots;  // two blocks side by side
   while (plan.row_warps > 1 && plan.bytes() > room) --plan.row_warps;
   const auto columns = static_cast<unsigned>((work.panels() + plan.panels() - 1) / plan.panels());
   const auto threads = static_cast<unsigned>(32 * plan.panel_warps * plan.row_warps);

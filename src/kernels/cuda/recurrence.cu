@@ -1,9 +1,9 @@
 // The recurrence with a matrix state: a thread holds a column of a head's state and goes over all rows of a sequence.
 //
-// The operations of a column are those of kernels/cpu/generic/linear_recurrence.h in their order: one pass over the column does a
-// row's work and the first sum of the next row (S^T k). A block is one warp, so that the few heads of one sequence reach
-// many multiprocessors; it shares the row's vectors, which it fetches two rows ahead. A state of 64 or 128 keys stays in
-// registers, any other in shared memory.
+// A column's operations are those of kernels/cpu/generic/linear_recurrence.h in their order: one pass over it does a
+// row's work and the first sum of the next row (S^T k). A block is one warp, so that the few heads of one sequence
+// reach many multiprocessors; it shares the row's vectors, which it fetches two rows ahead. A state of 64 or 128 keys
+// stays in registers, any other in shared memory.
 #include "kernels/cuda/recurrence_task.h"
 #include "kernels/cuda/sequence_walk.h"
 #include "kernels/cuda/simt/simd.h"
@@ -17,7 +17,7 @@ using kernels::simt::each;
 
 constexpr int kColumns = 32;  // of a block, a thread each
 
-// What a row does to the state beside adding k u^T: nothing; u is what is new (delta); or answer (S^T probe)^T is added.
+// What a row does to the state beside adding k u^T: nothing; u is what is new (delta); answer (S^T probe)^T is added.
 enum class Rule { plain, delta, answer };
 
 // Vectors of a row in shared memory. Asked is what S^T is multiplied with before the row.

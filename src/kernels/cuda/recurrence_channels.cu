@@ -1,9 +1,9 @@
 // Convolutions, selective scans and fading sums: a block takes 32 channels through all rows of a sequence.
 //
-// The operations of a channel are those of kernels/cpu/generic/convolution.h, selective_scan.h and fading_sum.h in their order.
+// A channel's operations are those of kernels/cpu/generic (convolution.h, selective_scan.h, fading_sum.h) in order.
 // Rows come in tiles: four warps fetch a tile into shared memory at once, then it is computed, so that results may be
-// written over inputs and loads are wide. Only what must go from row to row does so: a fading sum in one warp, a scan's states
-// each by itself, a convolution not at all.
+// written over inputs and loads are wide. Only what must go from row to row does so: a fading sum in one warp, a scan's
+// states each by itself, a convolution not at all.
 #include "kernels/cuda/recurrence_task.h"
 #include "kernels/cuda/sequence_walk.h"
 #include "kernels/cuda/simt/simd.h"

@@ -1,9 +1,9 @@
 // Windows of rows become one row each: a softmax of gates weighs values (CompressOp of model/program/op.h).
 //
-// A thread has a channel of a window; the windows of a sequence are shared by several blocks. What a window needs of rows
-// before it is its own first rows and, overlapping, the window before, which is read again; only the first two windows need the
-// state. The operations of a channel are those of model/cpu/stages/compress_stage.cpp in their order. `out` is neither
-// values nor gates.
+// A thread has a channel of a window; several blocks share the windows of a sequence. A window is made of its rows and,
+// overlapping, of those of the window before, which are read again; only the first one or two need the state. The
+// operations of a channel are those of model/cpu/stages/compress_stage.cpp in their order. `out` is neither values nor
+// gates.
 #include "kernels/cuda/recurrence_task.h"
 #include "kernels/cuda/sequence_walk.h"
 #include "kernels/cuda/simt/simd.h"

@@ -156,35 +156,33 @@ ESPALIER_ON_DEVICE void add_values(const std::byte* values, const std::int64_t* 
   int row = 0;
   for (; row + kRows <= count; row += kRows)
     add_some_values<kType, kQueries, kRows>(values, at + row, weights + row * stride, stride, sums);
+  ESPALIER_UNROLL(1)
   for (; row < count; ++row)
     add_some_values<kType, kQueries, 1>(values, at + row, weights + row * stride, stride, sums);
 }
 
-// Finds the slots of positions that are asked for in ascending order.
+// Finds the slots of positions of a sequence, whose runs are [begin, end), that are asked for in ascending order.
 class SlotFinder {
  public:
-  ESPALIER_ON_DEVICE SlotFinder(const PlacedRun* runs, int begin, int end) : runs_(runs), at_(begin), end_(end) {}
-  ESPALIER_ON_DEVICE Slot slot_of(std::int32_t position) {
-    if (!searched_) search(position);
-    while (at_ + 1 < end_ && runs_[at_ + 1].position <= position) ++at_;
-    return runs_[at_].slot + (position - runs_[at_].position);
+  ESPALIER_ON_DEVICE Slot slot_of(const PlacedRun* runs, int begin, int end, std::int32_t position) {
+    if (at_ < 0) at_ = search(runs, begin, end, position);
+    while (at_ + 1 < end && runs[at_ + 1].position <= position) ++at_;
+    return runs[at_].slot + (position - runs[at_].position);
   }
 
  private:
-  ESPALIER_ON_DEVICE void search(std::int32_t position) {
-    for (int end = end_; end - at_ > 1;) {
-      const int middle = at_ + (end - at_) / 2;
-      if (runs_[middle].position <= position)
-        at_ = middle;
+  ESPALIER_ON_DEVICE static int search(const PlacedRun* runs, int begin, int end, std::int32_t position) {
+    while (end - begin > 1) {
+      const int middle = begin + (end - begin) / 2;
+      if (runs[middle].position <= position)
+        begin = middle;
       else
         end = middle;
     }
-    searched_ = true;
+    return begin;
   }
 
-  const PlacedRun* runs_;
-  int at_, end_;
-  bool searched_ = false;
+  int at_ = -1;  // the run of the last position
 };
 
 }  // namespace espalier::cuda

@@ -21,6 +21,7 @@ struct MovedPiece {
   Slot slot;
   std::int32_t count;
 };
+// Tokens of all fields, one way.
 struct MoveTokensTask {
   const MovedField* fields;  // of the device's memory, as all of these
   int field_count;

@@ -22,7 +22,7 @@ struct PanelWords {
   template <class Format>
   ESPALIER_ON_DEVICE static PanelWords of(const std::uint8_t* block, int sub) {
     static_assert(kSigned<Format> || Format::kMostCode < 128);
-    const int t = simt::thread() % 4;
+    const int t = simt::thread() & 3;
     const auto low = Format::codes(block, sub, t), high = Format::codes(block, sub, t + 4);
     constexpr unsigned kFlip = kSigned<Format> ? 0x80808080u : 0;
     return {{low.a ^ kFlip, low.b ^ kFlip, high.a ^ kFlip, high.b ^ kFlip}};
@@ -33,7 +33,7 @@ struct PanelWords {
 struct RowWords {
   unsigned word[2];
   ESPALIER_ON_DEVICE static RowWords of(const std::uint8_t* values) {
-    const auto* words = reinterpret_cast<const unsigned*>(values) + simt::thread() % 4;
+    const auto* words = reinterpret_cast<const unsigned*>(values) + (simt::thread() & 3);
     return {{words[0], words[4]}};
   }
 };

@@ -286,8 +286,10 @@ void write_engines(MetricsText& text, const ModelSet& models, std::string_view c
   write_pictures(text, all);
   if (compat != "none") write_sglangs(text, all);
   if (compat == "vllm") write_vllms(text, all);
-  text.gauge("espalier_build_info", "Version and instruction set");
-  text.sample(1, {{"version", ESPALIER_VERSION}, {"isa", all.front().model->info().isa}});
+  text.gauge("espalier_build_info", "Version, instruction set, and the device that computes");
+  text.sample(1, {{"version", ESPALIER_VERSION},
+                  {"isa", all.front().model->info().isa},
+                  {"device", all.front().model->info().device}});
 }
 
 }  // namespace espalier::server

@@ -21,8 +21,9 @@ class AsyncCopies {
   ESPALIER_ON_DEVICE void copy16(void* to, const void* from, bool there = true);
   // Ends a group, which may be empty.
   ESPALIER_ON_DEVICE void commit();
-  // Until all but the last `left` groups have come (0 to 6).
-  ESPALIER_ON_DEVICE void wait(int left);
+  // Until all but the last kLeft groups have come.
+  template <int kLeft>
+  ESPALIER_ON_DEVICE void wait();
 
 #ifndef __CUDACC__
  private:
@@ -48,29 +49,9 @@ ESPALIER_ON_DEVICE inline void AsyncCopies::copy16(void* to, const void* from, b
                : "memory");
 }
 ESPALIER_ON_DEVICE inline void AsyncCopies::commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-ESPALIER_ON_DEVICE inline void AsyncCopies::wait(int left) {
-  switch (left) {
-    case 0:
-      asm volatile("cp.async.wait_group 0;" ::: "memory");
-      break;
-    case 1:
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
-      break;
-    case 2:
-      asm volatile("cp.async.wait_group 2;" ::: "memory");
-      break;
-    case 3:
-      asm volatile("cp.async.wait_group 3;" ::: "memory");
-      break;
-    case 4:
-      asm volatile("cp.async.wait_group 4;" ::: "memory");
-      break;
-    case 5:
-      asm volatile("cp.async.wait_group 5;" ::: "memory");
-      break;
-    default:
-      asm volatile("cp.async.wait_group 6;" ::: "memory");
-  }
+template <int kLeft>
+ESPALIER_ON_DEVICE void AsyncCopies::wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
 #else
@@ -83,9 +64,9 @@ inline void AsyncCopies::copy16(void* to, const void* from, bool there) {
     groups_.back().push_back(copy);
 }
 inline void AsyncCopies::commit() { groups_.emplace_back(); }
-inline void AsyncCopies::wait(int left) {
-  const std::size_t ended = groups_.size() - 1, kept = static_cast<std::size_t>(left);
-  const std::size_t come = ended > kept ? ended - kept : 0;
+template <int kLeft>
+void AsyncCopies::wait() {
+  const std::size_t ended = groups_.size() - 1, come = ended > kLeft ? ended - kLeft : 0;
   for (std::size_t i = 0; i < come; ++i)
     for (const Copy& copy : groups_[i]) copy.run();
   groups_.erase(groups_.begin(), groups_.begin() + static_cast<std::ptrdiff_t>(come));

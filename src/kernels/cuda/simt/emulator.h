@@ -33,6 +33,7 @@ const Words* exchange_words(const Words& mine);
 // order's number.
 bool copies_come_early();
 
+// How many blocks of how many threads.
 struct Grid {
   unsigned blocks_x, blocks_y, threads;
   std::size_t shared_bytes;

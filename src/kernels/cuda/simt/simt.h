@@ -81,6 +81,11 @@ ESPALIER_ON_DEVICE inline int dot4_unsigned(unsigned a, int b, int sum) {
   asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
   return out;
 }
+// The same number, which the compiler then keeps instead of working it out again.
+ESPALIER_ON_DEVICE inline int kept(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
 ESPALIER_ON_DEVICE inline int count_bits(std::uint64_t bits) { return __popcll(bits); }
 ESPALIER_ON_DEVICE inline int lowest_bit(std::uint64_t bits) { return __ffsll(static_cast<long long>(bits)) - 1; }  // not of 0
 // Four bytes of eight, `high` being the upper four: those that the nibbles of `which` name.
@@ -172,6 +177,7 @@ inline int dot4_unsigned(unsigned a, int b, int sum) {
     sum += static_cast<int>(a >> (8 * i) & 255) * static_cast<std::int8_t>(b >> (8 * i));
   return sum;
 }
+inline int kept(int number) { return number; }
 inline int count_bits(std::uint64_t bits) { return __builtin_popcountll(bits); }
 inline int lowest_bit(std::uint64_t bits) { return __builtin_ctzll(bits); }
 inline unsigned pick_bytes(unsigned low, unsigned high, unsigned which) {

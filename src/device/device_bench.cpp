@@ -1,0 +1,203 @@
+// What a device's kernels reach, beside what its memory reaches: products of few rows and many, attention of decoding.
+//
+//   device_bench [cuda|emu] [--small] [--json]
+//
+// --small: shapes that an emulated device computes in seconds. A line for each measurement: time, GB/s of what must be read, and
+// its share of what a copy within the device's memory reaches; TOP/s of products. Rows alone must have the bits that they have
+// in a batch: a difference ends it with 1.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include "device/random_weights.h"
+#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/multiply_task.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/random_floats.h"
+
+namespace {
+
+using namespace espalier;
+using device::Device;
+using device::Memory;
+using testing::on_device;
+
+struct Options {
+  device::Kind kind = device::Kind::cuda;
+  bool small = false, json = false;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options) : o_(options), device_(Device::open(options.kind).value()) {}
+
+  int run() {
+    copy_memory();
+    for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
+      multiply(type);
+    for (const int rows : {1, 8, 64}) attend(rows);
+    return wrong_ ? 1 : 0;
+  }
+
+ private:
+  // Seconds of one of many calls, the median of five rounds.
+  template <class Call>
+  double seconds(Call call) {
+    call();
+    must(device_->wait());
+    const auto once = timed(1, call);
+    const int calls = o_.small ? 1 : std::clamp(static_cast<int>(0.05 / once), 1, 200);
+    std::vector<double> rounds;
+    for (int i = 0; i < (o_.small ? 1 : 5); ++i) rounds.push_back(timed(calls, call) / calls);
+    std::ranges::sort(rounds);
+    return rounds[rounds.size() / 2];
+  }
+  template <class Call>
+  double timed(int calls, Call call) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    must(device_->wait());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  static void must(const Result<>& done) {
+    if (done.ok()) return;
+    fmt::print(stderr, "{}\n", done.error().message);
+    std::exit(1);
+  }
+
+  void tell(std::string_view what, double time, double bytes, double operations) {
+    const double rate = bytes / time / 1e9, share = bandwidth_ > 0 ? rate / bandwidth_ : 0;
+    if (o_.json)
+      fmt::print("{{\"what\":\"{}\",\"us\":{:.2f},\"gb_s\":{:.1f},\"of_bandwidth\":{:.3f},\"tops\":{:.2f}}}\n", what,
+                 1e6 * time, rate, share, operations / time / 1e12);
+    else
+      fmt::print("{:44} {:10.1f} us {:9.1f} GB/s {:5.1f} % of memory's {:9.2f} TOP/s\n", what, 1e6 * time, rate,
+                 100 * share, operations / time / 1e12);
+    std::fflush(stdout);
+  }
+
+  void copy_memory() {
+    const std::size_t bytes = o_.small ? 1 << 24 : std::size_t{1} << 30;
+    const Memory from = device_->allocate(bytes).value(), to = device_->allocate(bytes).value();
+    device_->fill(from.data(), 1, bytes);
+    const double time = seconds([&] { device_->copy(to.data(), from.data(), bytes); });
+    tell("memory: a copy, read and written", time, 2.0 * static_cast<double>(bytes), 0);
+    bandwidth_ = 2.0 * static_cast<double>(bytes) / time / 1e9;
+  }
+
+  // Weights as large as an 8B model's, eight of them in turns, so that no cache holds them.
+  void multiply(DType type) {
+    const std::int64_t k = o_.small ? 512 : 4096, outputs = o_.small ? 256 : 14336;
+    const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : 512;
+    const PackedMatrix one = testing::random_panels(rng_, type, outputs, k);
+    std::vector<Memory> weights;
+    for (int i = 0; i < copies; ++i) weights.push_back(device_->upload(std::span<const std::byte>(one.memory())).value());
+    const bool whole = is_quantised(type);
+    const RowFormat format = whole ? RowFormat::int8 : RowFormat::f32;
+    const std::size_t stride = row_bytes(format, k);
+    const auto floats = random_floats(rng_, static_cast<std::size_t>(most * k));
+    std::vector<std::byte> x(stride * static_cast<std::size_t>(most));
+    if (whole)
+      convert_rows(cpu_kernels(), format, floats.data(), k, k, 0, most, x.data());
+    else
+      std::memcpy(x.data(), floats.data(), x.size());
+    const Memory rows_there = on_device(*device_, x), out = device_->allocate(static_cast<std::size_t>(most * outputs) * 4).value();
+    cuda::MultiplyTask task{{}, type, whole ? cuda::RowsAs::int8 : cuda::RowsAs::f32};
+    task.of.panel_bytes = one.panel_bytes();
+    task.of.k = k;
+    task.of.outputs = task.of.out_stride = outputs;
+    task.of.panel_end = one.panels();
+    task.of.then_panel = -1;
+    task.of.x = rows_there.data();
+    task.of.x_stride = stride;
+    task.of.out = out.as<float>();
+    std::vector<float> alone;
+    for (int rows = 1; rows <= most; rows *= 2) {
+      task.of.row_end = rows;
+      std::size_t turn = 0;
+      const double time = seconds([&] {
+        task.of.panels = weights[turn++ % weights.size()].as<const std::uint8_t>();
+        device_->run(kEspalierMultiply, task);
+      });
+      const auto got = testing::from_device<float>(*device_, out);
+      if (alone.empty()) alone.assign(got.begin(), got.begin() + outputs);
+      check(std::equal(alone.begin(), alone.end(), got.begin()), fmt::format("{} x {} rows", name(type), rows));
+      tell(fmt::format("{} {} x {}, {} rows", name(type), outputs, k, rows), time, static_cast<double>(one.bytes()),
+           2.0 * static_cast<double>(rows) * static_cast<double>(k) * static_cast<double>(outputs));
+    }
+  }
+
+  // Decoding of an 8B model's layer: 32 heads over 8, of 128, keys and values of bf16.
+  void attend(int sequences) {
+    const int context = o_.small ? 300 : 4096, heads = 32, kv_heads = 8, dim = 128;
+    const int slots = sequences * ((context + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots);
+    const std::size_t head = head_bytes(KvType::bf16, dim), segment = 2 * head * static_cast<std::size_t>(kv_heads);
+    const Memory pool = device_->allocate(segment * static_cast<std::size_t>(slots / kSegmentSlots)).value();
+    device_->fill(pool.data(), 0, pool.size());
+    std::vector<cuda::AttendedRow> rows;
+    std::vector<cuda::PlacedRun> runs;
+    for (int i = 0; i < sequences; ++i) {
+      runs.push_back({0, i * slots / sequences});
+      rows.push_back({{i, context - 1, 0, context - 1}, i, i + 1});
+    }
+    const auto queries = random_floats(rng_, static_cast<std::size_t>(sequences * heads * dim));
+    const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs), q = on_device(*device_, queries),
+                 out = device_->allocate(queries.size() * sizeof(float)).value();
+    const int pieces = sequences >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
+              each = (blocks + pieces - 1) / pieces;
+    const Memory partials = device_->allocate(static_cast<std::size_t>(sequences * blocks * heads * FoldStates::stride_of(dim)) * 4).value();
+    cuda::AttendTask task{};
+    task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads), nullptr, nullptr,
+               head, head, segment, 0};
+    task.dims = {dim, dim};
+    task.heads = heads;
+    task.kv_heads = kv_heads;
+    task.score = {0.088f};
+    task.entry_stride = 1;
+    task.rows = rows_there.as<cuda::AttendedRow>();
+    task.row_count = sequences;
+    task.runs = runs_there.as<cuda::PlacedRun>();
+    task.q = q.as<float>();
+    task.q_stride = heads * dim;
+    task.out = out.as<float>();
+    task.out_stride = heads * dim;
+    task.pieces = pieces;
+    task.blocks_each = each;
+    task.partials = partials.as<float>();
+    const double time = seconds([&] {
+      device_->run(kEspalierAttend, task);
+      if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
+    });
+    tell(fmt::format("attention, {} x {} tokens, {} pieces", sequences, context, pieces), time,
+         2.0 * sequences * context * kv_heads * dim * 2, 4.0 * sequences * context * heads * dim);
+  }
+
+  void check(bool same, const std::string& what) {
+    if (same) return;
+    fmt::print("WRONG: {}: a row alone has other bits than in a batch\n", what);
+    wrong_ = true;
+  }
+
+  Options o_;
+  std::unique_ptr<Device> device_;
+  std::mt19937_64 rng_{1};
+  double bandwidth_ = 0;
+  bool wrong_ = false;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[i];
+    if (word == "emu") options.kind = device::Kind::emu;
+    options.small |= word == "--small";
+    options.json |= word == "--json";
+  }
+  return Bench(options).run();
+}

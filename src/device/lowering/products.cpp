@@ -1,0 +1,90 @@
+#include "device/lowering/products.h"
+
+#include <algorithm>
+
+namespace espalier::device {
+
+using cuda::RowsAs;
+
+std::size_t row_bytes(RowsAs form, std::int64_t k) {
+  const RowFormat format = form == RowsAs::int8    ? RowFormat::int8
+                           : form == RowsAs::int16 ? RowFormat::int16
+                                                   : RowFormat::f32;
+  return espalier::row_bytes(format, k);
+}
+
+RowsAs Products::form_of(const PackedMatrix& matrix, bool wide) const {
+  const bool whole = is_quantised(matrix.type()) && !has_float_codes(matrix.type());
+  if (loaded_.with.mode == Activations::f32 || !whole) return RowsAs::f32;
+  return wide ? RowsAs::int16 : RowsAs::int8;
+}
+
+Products::Input Products::input(const Rows& rows, const PackedMatrix& matrix, const std::int32_t* order, bool wide) {
+  const RowsAs form = form_of(matrix, wide);
+  if (form == RowsAs::f32 && order == nullptr) return {rows, -1, 0};
+  const std::size_t stride = row_bytes(form, rows.width);
+  for (const Converted& known : converted_)
+    if (known.rows == rows && known.form == form && known.order == order) {
+      buffers_.use_again(known.buffer);
+      return {rows, known.buffer, stride};
+    }
+  const int buffer = buffers_.add(stride);
+  const int ordered = order != nullptr && form != RowsAs::f32 ? buffers_.add_floats(rows.width) : -1;
+  converted_.push_back({rows, form, order, buffer});
+  rows_.add_later([=, this] {
+    return ConvertRowsOp{rows, form, buffers_.bytes_at(buffer), stride, order,
+                         ordered < 0 ? nullptr : buffers_.floats_at(ordered)};
+  });
+  return {rows, buffer, stride};
+}
+
+void Products::forget_changed(const Op& op) {
+  if (std::holds_alternative<KeepRowsOp>(op)) return converted_.clear();
+  for_each_place(op, [&](const Rows& place, bool writes) {
+    if (!writes) return;
+    std::erase_if(converted_, [&](const Converted& c) {
+      return c.rows.buffer == place.buffer && c.rows.first < place.first + place.width &&
+             place.first < c.rows.first + c.rows.width;
+    });
+  });
+}
+
+MatmulTask Products::task_of(MatrixId id, std::size_t part) const {
+  const PackedMatrix& matrix = linear(id).parts()[part];
+  MatmulTask task{};
+  task.panels = matrices_.part(id, part).panels;
+  task.panel_bytes = matrix.panel_bytes();
+  task.k = matrix.k();
+  task.outputs = matrix.outputs();
+  task.panel_end = matrix.panels();
+  task.then_panel = -1;
+  return task;
+}
+
+void Products::multiply(MatrixId id, const Rows& in, const Output& out, Finish finish, bool wide) {
+  const Linear& layer = linear(id);
+  const float* const bias = matrices_.bias(id);
+  std::int64_t at = 0;
+  for (std::size_t part = 0; part < layer.parts().size(); ++part) {
+    const PackedMatrix& matrix = layer.parts()[part];
+    const Input from = input(in, matrix, matrices_.part(id, part).order, wide);
+    cuda::MultiplyTask task{task_of(id, part), matrix.type(), form_of(matrix, wide)};
+    const bool first_of_two = layer.gated() && !layer.paired() && part == 0;
+    task.of.finish = first_of_two ? Finish::store : finish;
+    task.of.paired = layer.paired();
+    if (task.of.paired) task.of.outputs = layer.outputs();
+    task.of.bias = bias != nullptr ? bias + at : nullptr;
+    const std::int64_t column = layer.gated() ? 0 : at;
+    rows_.push_later([=, this]() mutable {
+      const BatchRows floats = buffers_.rows(from.floats), to = out();
+      task.of.x = from.buffer < 0 ? static_cast<const void*>(floats.first) : buffers_.bytes_at(from.buffer);
+      task.of.x_stride = from.buffer < 0 ? static_cast<std::size_t>(floats.stride) * sizeof(float) : from.stride;
+      task.of.out = to.first + column;
+      task.of.out_stride = to.stride;
+      return std::make_unique<MultiplyStage>(task);
+    });
+    at += matrix.outputs();
+  }
+}
+
+}  // namespace espalier::device

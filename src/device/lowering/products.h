@@ -1,0 +1,54 @@
+// products.h: products of a program as a device's stages: rows in the form that weights want, then the weights.
+//
+// Rows are converted once for all products that read the same columns before they change.
+// Order: forget_changed() behind every operation. Threads: one. Fails: never.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "device/lowering/rows_maker.h"
+
+namespace espalier::device {
+
+std::size_t row_bytes(cuda::RowsAs form, std::int64_t k);
+
+// Makes them.
+class Products {
+ public:
+  Products(const Loaded& loaded, const DeviceMatrices& matrices, ProgramBuffers& buffers, RowsMaker& rows)
+      : loaded_(loaded), matrices_(matrices), buffers_(buffers), rows_(rows) {}
+
+  // Where a product finds its rows: floats, or a buffer of another form.
+  struct Input {
+    Rows floats;
+    int buffer = -1;  // -1: floats
+    std::size_t stride = 0;
+  };
+  using Output = std::function<BatchRows()>;
+
+  const Linear& linear(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
+  const DeviceMatrices& matrices() const { return matrices_; }
+  cuda::RowsAs form_of(const PackedMatrix& matrix, bool wide = false) const;
+  Input input(const Rows& rows, const PackedMatrix& matrix, const std::int32_t* order, bool wide = false);
+  // One part of a layer, without rows.
+  MatmulTask task_of(MatrixId id, std::size_t part) const;
+  // As Linear::apply(); finish: of gated layers the gate's.
+  void multiply(MatrixId id, const Rows& in, const Output& out, Finish finish, bool wide = false);
+  void forget_changed(const Op& op);
+
+ private:
+  struct Converted {
+    Rows rows;
+    cuda::RowsAs form;
+    const void* order;
+    int buffer;
+  };
+  const Loaded& loaded_;
+  const DeviceMatrices& matrices_;
+  ProgramBuffers& buffers_;
+  RowsMaker& rows_;
+  std::vector<Converted> converted_;
+};
+
+}  // namespace espalier::device
