@@ -42,6 +42,7 @@ constexpr int kMostQueries = 32, kMostWindow = 32;
 struct alignas(16) TileFacts {
   // Rows [first_row, first_row + row_count) of the task x query heads [head_begin, head_begin + heads) of all.
   int first_row, row_count, kv_head, head_begin, heads, queries;
+  int of_subgroup;                          // queries that each subgroup has to take
   int run_begin, run_end;                   // of its sequence
   int block_begin, block_end;               // that some row reaches, or a piece's share of them
   std::int64_t value_at[kAttentionBlock];   // of places: bytes from the values to the row
@@ -236,6 +237,7 @@ class Tile {
       ++f.row_count;
     }
     f.queries = f.row_count * f.heads;
+    f.of_subgroup = (f.queries + cut_.subgroups - 1) / cut_.subgroups;
     for (int query = 0; query < f.queries; ++query) {
       f.row_of[query] = query / f.heads;
       f.head_of[query] = f.head_begin + query % f.heads;
@@ -290,12 +292,14 @@ class Tile {
   // What is seen of `count` blocks from window_ on.
   ESPALIER_ON_DEVICE void look_through(int count) {
     const int rows = facts().row_count;
+    ESPALIER_UNROLL(1)
     for (int i = simt::thread(); i < count * rows * kWords; i += simt::threads()) {
       const int word = i % kWords, row = i / kWords % rows, block = i / kWords / rows;
       row_bits(block, row, word) = seen_from(t_, facts().rows[row], facts().kv_head,
                                              std::int64_t{window_ + block} * kAttentionBlock + 64 * word);
     }
     simt::meet();
+    ESPALIER_UNROLL(1)
     for (int i = simt::thread(); i < count; i += simt::threads()) {
       std::uint64_t low = 0, high = 0;
       for (int row = 0; row < rows; ++row) {
@@ -323,6 +327,7 @@ class Tile {
   }
   ESPALIER_ON_DEVICE void find_places(int from, int to) {
     int first = 0;
+    ESPALIER_UNROLL(1)
     for (int i = from; i < to; first += facts().counts[i++])
       for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads())
         if (const int place = place_of(facts().seen[i], p / 64, p % 64); place >= 0) put_place(first + place, i, p);
@@ -339,6 +344,7 @@ class Tile {
       facts().value_at[place] = static_cast<std::int64_t>(value_offset(t_.kv, facts().kv_head, slot)) +
                                 in_segment * value_width() * element_bytes(kType);
     std::uint32_t seen_by = 0;
+    ESPALIER_UNROLL(1)
     for (int row = 0; row < facts().row_count; ++row)
       if ((row_bits(block, row, p / 64) >> (p % 64) & 1) != 0) seen_by |= std::uint32_t{1} << row;
     facts().seen_by[place] = seen_by;
@@ -349,12 +355,11 @@ class Tile {
   // Blocks of the window. As few queries of a thread as all subgroups together need: what is computed for none takes time.
   template <int kMost>
   ESPALIER_ON_DEVICE void compute_blocks(int from, int to) {
-    const int of_each = (facts().queries + cut_.subgroups - 1) / cut_.subgroups;
     find_places(from, to);
     simt::meet();
-    if (of_each <= 4)
+    if (facts().of_subgroup <= 4)
       score<4>();
-    else if (kMost == 8 || of_each <= 8)
+    else if (kMost == 8 || facts().of_subgroup <= 8)
       score<8>();
     else
       score<kMost>();
@@ -363,9 +368,9 @@ class Tile {
     for (int query = kernels::simt::row_part(); query < facts().queries; query += kernels::simt::row_parts())
       soften_blocks(query, from, to);
     simt::meet();
-    if (of_each <= 4)
+    if (facts().of_subgroup <= 4)
       weigh<4>(from, to);
-    else if (kMost == 8 || of_each <= 8)
+    else if (kMost == 8 || facts().of_subgroup <= 8)
       weigh<8>(from, to);
     else
       weigh<kMost>(from, to);

@@ -77,7 +77,6 @@ class Kernel {
   ESPALIER_ON_DEVICE void pass_over_all() {
     constexpr int kAhead = Plan::kSlots - 1;
     const int stages = (subs_ + Plan::kSubs - 1) / Plan::kSubs;
-    prepare_row();
     for (int i = 0; i < kAhead; ++i) ask_for(i, stages);
     for (int i = 0; i < stages; ++i) {
       copies_.template wait<kAhead - 1>();
@@ -87,11 +86,11 @@ class Kernel {
     }
   }
 
-  // In order of stages. Warps share the panels; of a row four threads take every fourth 16 bytes, of its values and scales.
+  // Warps share the panels; of a row four threads take every fourth 16 bytes, of its values and scales.
   ESPALIER_ON_DEVICE void ask_for(int stage, int stages) {
     if (stage < stages) {
       ask_for_panels(stage, slot(stage));
-      ask_for_row(slot(stage) + plan_.panels() * Plan::kWeights);
+      ask_for_row(stage, slot(stage) + plan_.panels() * Plan::kWeights);
     }
     copies_.commit();
   }
@@ -110,25 +109,19 @@ class Kernel {
         copies_.copy16(at_panel + at, from + at);
     }
   }
-  ESPALIER_ON_DEVICE void prepare_row() {
-    const int index = simt::thread() / 4, fourth = simt::thread() & 3;
+  ESPALIER_ON_DEVICE void ask_for_row(int stage, std::uint8_t* slot_rows) {
+    const int index = simt::thread() / 4, fourth = simt::thread() & 3, before = stage * Plan::kSubs;
+    if (index >= plan_.rows()) return;
     const ByteRows rows(t_, rows_.begin, false);
-    row_values_ = rows.values(row(index), 0) + 16 * fourth;
-    row_scales_ = reinterpret_cast<const std::uint8_t*>(&rows.scale(row(index), fourth));
-    row_left_ = index < plan_.rows() ? subs_ : 0;
-  }
-  ESPALIER_ON_DEVICE void ask_for_row(std::uint8_t* slot_rows) {
-    const int fourth = simt::thread() & 3;
-    std::uint8_t* const to = slot_rows + simt::thread() / 4 * Plan::kRow + 16 * fourth;
+    const std::uint8_t* const values = rows.values(row(index), before) + 16 * fourth;
+    const ActivationScale* const scales = &rows.scale(row(index), before + fourth);
+    std::uint8_t* const to = slot_rows + index * Plan::kRow + 16 * fourth;
     ESPALIER_UNROLL(4)
     for (int i = 0; i < Plan::kSubs / 2; ++i)
-      if (fourth / 2 + 2 * i < row_left_) copies_.copy16(to + 64 * i, row_values_ + 64 * i);
+      if (before + fourth / 2 + 2 * i < subs_) copies_.copy16(to + 64 * i, values + 64 * i);
     ESPALIER_UNROLL(2)
     for (int i = 0; i < Plan::kSubs / 4; ++i)
-      if (fourth + 4 * i < row_left_) copies_.copy16(to + Plan::kSubs * 32 + 64 * i, row_scales_ + 64 * i);
-    row_values_ += Plan::kSubs * 32;
-    row_scales_ += Plan::kSubs * sizeof(ActivationScale);
-    row_left_ -= Plan::kSubs;
+      if (before + fourth + 4 * i < subs_) copies_.copy16(to + Plan::kSubs * 32 + 64 * i, scales + 4 * i);
   }
 
   ESPALIER_ON_DEVICE void add_stage(int stage) {
@@ -228,13 +221,17 @@ class Kernel {
   const BlockRows rows_;
   const int subs_, first_panel_, warp_panel_, warp_row_;
   simt::AsyncCopies copies_;
-  const std::uint8_t *row_values_ = nullptr, *row_scales_ = nullptr;  // what ask_for_row() asks for next,
-  int row_left_ = 0;                                                  // and how many sub-blocks there are
   float acc_[kPanels][kTiles][4] = {};
 };
 
+// Blocks that a multiprocessor's registers shall hold: as many as they do without spills.
 template <class Format, int kPanels, int kTiles>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, (kPanels * kTiles > 1 ? 2 : 3)) void multiply(MultiplyWork work, Layout<Format, kPanels, kTiles> plan,
+inline constexpr int kBlocks = kPanels * kTiles == 1                                                   ? 3
+                               : Format::kGroups == 2 && (Format::kHasMinimum || Format::kBlock == 64) ? 1
+                                                                                                       : 2;
+
+template <class Format, int kPanels, int kTiles>
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, kBlocks<Format, kPanels, kTiles>) void multiply(MultiplyWork work, Layout<Format, kPanels, kTiles> plan,
                                                          bool two_bytes) {
   const BlockRows rows = find_rows(work, plan.rows());
   if (rows.begin < rows.end) Kernel<Format, kPanels, kTiles>(work, plan, rows).run(two_bytes);
