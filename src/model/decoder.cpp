@@ -140,6 +140,11 @@ std::size_t Decoder::overflow_bytes() const {
   return impl_->overflow ? impl_->overflow->kept() : 0;
 }
 
+void Decoder::forget_host_weights() {
+  if (impl_->options.backend == nullptr) return;
+  for (Linear& linear : impl_->loaded.matrices) linear.forget_panels();
+}
+
 std::vector<NamedMatrix> Decoder::matrices() const {
   std::vector<NamedMatrix> all;
   for (const Linear& linear : impl_->loaded.matrices) linear.add_matrices(all);

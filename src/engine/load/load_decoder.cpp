@@ -60,6 +60,7 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
   packed.save(*loaded.decoder, team, [&](double share) {
     if (progress) progress("keeping packed weights", share);
   });
+  loaded.decoder->forget_host_weights();  // the packed file has them now, if one is kept
   const std::size_t overflow = loaded.decoder->overflow_bytes();
   loaded.mapped_bytes += static_cast<std::int64_t>(overflow);
   loaded.packed_weights = described(packed, overflow, folder);

@@ -32,7 +32,7 @@ class TieredCore : public testing::CoreHarness {
   TieredCore(GoldenModel& model, CoreOptions options, int slots, KvType type, const std::filesystem::path& folder,
              FileFault fault = {})
       : CoreHarness(model, std::move(options), slots, type),
-        copier_(pool().layout(), pool().view(), model.team),
+        copier_(pool(), model.team),
         window_copier_(window_pool(), model.team) {
     DiskTierOptions tier;
     tier.base = folder;

@@ -217,10 +217,9 @@ class Kernel {
     ESPALIER_UNROLL(2)
     for (int of = 0; of < Format::kGroups; ++of) {
       const int at = s * Format::kGroups + of;
-      const int sum = *reinterpret_cast<const int*>(shared(sums + at * row_sums_)) -
-                      kTakenOff<Format> * sum_of_values<Format>(x, of);
+      const auto sum = static_cast<float>(*reinterpret_cast<const int*>(shared(sums + at * row_sums_)));
       const auto* const factor = reinterpret_cast<const float*>(shared(factors + at * 64));
-      acc_ = add_scaled<Format>(acc_, static_cast<float>(sum), factor[0],
+      acc_ = add_scaled<Format>(acc_, sum * (1.0f / (1 << kRaised<Format>)), factor[0],
                                 Format::kHasMinimum ? factor[Plan::kFactors] : 0.0f, x, of);
     }
   }

@@ -30,9 +30,12 @@ struct Layout {
   }
 };
 
-// Exact for sums below 2^22: added to the bits of this float they give a float that is as much larger.
-inline constexpr float kShift = 12582912.0f;
-inline constexpr int kShiftBits = 0x4b400000;
+// Exact for sums below 2^22: added to the bits of 3 * 2^22 they give a float that is as much larger; to those of a number with
+// a smaller exponent, one that is larger by a part of it.
+template <class Format>
+inline constexpr float kBase = 3.0f * (1 << (22 - kRaised<Format>));
+template <class Format>
+inline constexpr int kBaseBits = 0x4b400000 - (kRaised<Format> << 23);
 
 // Whether a kernel takes rows of two bytes. Larger tiles have no registers left for their second pass.
 template <int kPanels, int kTiles>
@@ -186,13 +189,12 @@ class Kernel {
   ESPALIER_ON_DEVICE static void add_group(float (&acc)[4], const PanelWords& words, const RowWords& x, int group,
                                            const Factors& scale, const Factors& minimum,
                                            const ActivationScale (&of_rows)[2]) {
-    const int start[2] = {kShiftBits - kTakenOff<Format> * sum_of_values<Format>(of_rows[0], group),
-                          kShiftBits - kTakenOff<Format> * sum_of_values<Format>(of_rows[1], group)};
-    int sums[4] = {start[0], start[1], start[0], start[1]};
+    constexpr int kStart = kBaseBits<Format>;
+    int sums[4] = {kStart, kStart, kStart, kStart};
     add_products<Format>(sums, words, x, group);
     ESPALIER_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      const float sum = kernels::simt::float_of_bits(static_cast<unsigned>(sums[i])) - kShift;
+      const float sum = kernels::simt::float_of_bits(static_cast<unsigned>(sums[i])) - kBase<Format>;
       acc[i] = add_scaled<Format>(acc[i], sum, i < 2 ? scale.a : scale.b, i < 2 ? minimum.a : minimum.b, of_rows[i % 2],
                                   group);
     }

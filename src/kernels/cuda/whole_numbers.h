@@ -9,11 +9,30 @@
 
 namespace espalier::cuda {
 
-// Codes around 128 become signed bytes; others stay as they are, and their zero point is taken off the sum.
+// Codes become signed bytes, their zero point taken off. Where it halves a power of two, they are moved to the top of their
+// bytes and flip a bit, which costs no more than reading them; so they, and sums, are 2^kRaised as large.
 template <class Format>
-inline constexpr bool kSigned = Format::kZeroPoint == 128;
+inline constexpr bool kFlips = Format::kZeroPoint == 128 ||
+                               (Format::kZeroPoint > 0 && Format::kMostCode == 2 * Format::kZeroPoint - 1);
+constexpr int doublings(int from, int to) {
+  return from == to ? 0 : 1 + doublings(2 * from, to);
+}
 template <class Format>
-inline constexpr int kTakenOff = kSigned<Format> ? 0 : Format::kZeroPoint;
+constexpr int raised() {
+  if constexpr (kFlips<Format>) return doublings(Format::kZeroPoint, 128);
+  return 0;
+}
+template <class Format>
+inline constexpr int kRaised = raised<Format>();
+
+template <class Format>
+ESPALIER_ON_DEVICE inline unsigned as_signed(unsigned codes) {
+  constexpr unsigned kTop = 0x80808080u;
+  if constexpr (kFlips<Format>) return (codes << kRaised<Format>) ^ kTop;
+  static_assert(kFlips<Format> || Format::kMostCode < 128);
+  if constexpr (Format::kZeroPoint > 0) return ((codes | kTop) - Format::kZeroPoint * 0x01010101u) ^ kTop;
+  return codes;
+}
 
 // Registers of a panel's 32 values: two words along K of each column.
 struct PanelWords {
@@ -21,11 +40,9 @@ struct PanelWords {
 
   template <class Format>
   ESPALIER_ON_DEVICE static PanelWords of(const std::uint8_t* block, int sub) {
-    static_assert(kSigned<Format> || Format::kMostCode < 128);
     const int t = simt::thread() & 3;
     const auto low = Format::codes(block, sub, t), high = Format::codes(block, sub, t + 4);
-    constexpr unsigned kFlip = kSigned<Format> ? 0x80808080u : 0;
-    return {{low.a ^ kFlip, low.b ^ kFlip, high.a ^ kFlip, high.b ^ kFlip}};
+    return {{as_signed<Format>(low.a), as_signed<Format>(low.b), as_signed<Format>(high.a), as_signed<Format>(high.b)}};
   }
 };
 
@@ -54,7 +71,7 @@ ESPALIER_ON_DEVICE inline int sum_of_values(const ActivationScale& x, int group)
   return Format::kGroups == 2 ? x.sum[group] : x.sum[0] + x.sum[1];
 }
 
-// acc with a group's sum. `sum`: kTakenOff * sum_of_values() is off it.
+// acc with a group's sum.
 template <class Format>
 ESPALIER_ON_DEVICE inline float add_scaled(float acc, float sum, float scale, float minimum, const ActivationScale& x,
                                            int group) {

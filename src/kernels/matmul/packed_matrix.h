@@ -99,6 +99,11 @@ class PackedMatrix {
   std::size_t panel_bytes() const { return panel_bytes_; }
   const std::uint8_t* panel(int index) const { return panels_ + static_cast<std::size_t>(index) * panel_bytes_; }
   std::size_t bytes() const { return panel_bytes_ * static_cast<std::size_t>(panels()); }
+  // Gives up the panels, which lie elsewhere too: of it there are only sizes then.
+  void forget_panels() {
+    panels_ = nullptr;
+    owner_.reset();
+  }
   std::span<const std::byte> memory() const { return std::as_bytes(std::span(panels_, bytes())); }  // of all panels
 
  private:

@@ -12,6 +12,10 @@ std::size_t Linear::bytes() const {
   return sum;
 }
 
+void Linear::forget_panels() {
+  for (PackedMatrix& part : parts_) part.forget_panels();
+}
+
 void Linear::add_matrices(std::vector<NamedMatrix>& to) const {
   for (std::size_t i = 0; i < parts_.size(); ++i) to.push_back({made_of_[i], &parts_[i]});
 }

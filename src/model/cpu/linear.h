@@ -84,6 +84,7 @@ class Linear {
     AddedSums* added = nullptr;     // to the sums; of a gated layer only where it is paired()
   };
   std::size_t bytes() const;
+  void forget_panels();  // of a layer that a device computes
   void add_matrices(std::vector<NamedMatrix>& to) const;
   std::int64_t inputs() const { return parts_.front().k(); }
   std::int64_t outputs() const { return outputs_; }
