@@ -94,9 +94,10 @@ void add_model_flags(Adder& add, EngineOptions& o) {
 
 void add_compute_flags(Adder& add, EngineOptions& o) {
   add.section("Compute and memory");
-  add.value("--device", o.device, "DEVICE",
-            "that computes: auto (a CUDA device where there is one, else the CPU), cpu, cuda (cuda:1 is the second one), or "
-            "emu (CUDA's kernels on the CPU: slow, for tests)");
+  add.value(
+      "--device", o.device, "DEVICE",
+      "that computes: auto (a CUDA device where there is one, else the CPU), cpu, cuda (cuda:1 is the second one), or "
+      "emu (CUDA's kernels on the CPU: slow, for tests)");
   add.value("--threads,-t", o.threads, "N",
             "that compute; 0 = one a performance core that this process and its container may use");
   add.flag("--pin-threads", o.pin_threads, "each compute thread stays on one processor");

@@ -51,8 +51,8 @@ struct EspalierDeviceInfo {
 // What a shared object can do.
 struct EspalierDeviceTable {
   std::uint32_t version;
-  const char* kind;  // "cuda", "emu"
-  int (*count)(char* why_none, std::size_t room);  // devices; none: why
+  const char* kind;                                                      // "cuda", "emu"
+  int (*count)(char* why_none, std::size_t room);                        // devices; none: why
   EspalierDevice* (*open)(int number, char* why_not, std::size_t room);  // null: why not
   void (*close)(EspalierDevice*);
   const char* (*error)(EspalierDevice*);  // of the last function that failed
@@ -66,8 +66,8 @@ struct EspalierDeviceTable {
   int (*fill)(EspalierDevice*, int stream, void* to, int byte, std::size_t);
 
   int (*run)(EspalierDevice*, int stream, int kernel, const void* task, std::size_t task_bytes);
-  int (*wait)(EspalierDevice*, int stream);                // until all is done
-  int (*order)(EspalierDevice*, int first, int then);      // what `then` is asked from now on waits for `first`
+  int (*wait)(EspalierDevice*, int stream);            // until all is done
+  int (*order)(EspalierDevice*, int first, int then);  // what `then` is asked from now on waits for `first`
   // What the compute stream is asked between the two becomes a graph instead of being done.
   int (*begin_graph)(EspalierDevice*);
   int (*end_graph)(EspalierDevice*, void** graph);

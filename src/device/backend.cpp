@@ -41,8 +41,8 @@ class DeviceExecutor final : public Executor {
     if (lowered_.logits_stride == vocabulary_)
       return launches_.copy(logits_.data(), lowered_.logits, static_cast<std::size_t>(rows) * width);
     for (int row = 0; row < rows; ++row)
-      launches_.copy(logits_.as<float>() + std::int64_t{row} * vocabulary_, lowered_.logits + row * lowered_.logits_stride,
-                   width);
+      launches_.copy(logits_.as<float>() + std::int64_t{row} * vocabulary_,
+                     lowered_.logits + row * lowered_.logits_stride, width);
   }
   void read(const Batch& batch, int rows) const {
     const auto& functions = loaded_.with.cpu.functions;
@@ -55,7 +55,8 @@ class DeviceExecutor final : public Executor {
       float* const logits = logits_.as<float>() + std::int64_t{row} * vocabulary_ + first;
       if (lowered_.head_scale != 1.0f) functions.scale(lowered_.head_scale, logits, logits, columns);
       if (lowered_.head_cap != 0.0f) functions.soft_cap(lowered_.head_cap, logits, logits, columns);
-      if (reader != nullptr && reader->takes(row)) reader->read(row, first, {logits, static_cast<std::size_t>(columns)});
+      if (reader != nullptr && reader->takes(row))
+        reader->read(row, first, {logits, static_cast<std::size_t>(columns)});
     });
   }
 
@@ -78,8 +79,9 @@ Result<std::unique_ptr<Executor>> DeviceBackend::lower(const Program& program, L
     matrices = std::make_unique<DeviceMatrices>(std::move(sent));
   }
   ESP_TRY(DeviceProgram lowered, device::lower(device_, program, loaded, *matrices, max_rows));
-  ESP_TRY(Memory logits, device_.allocate_host(static_cast<std::size_t>(max_rows) *
-                                               static_cast<std::size_t>(std::max(1, program.vocabulary)) * sizeof(float)));
+  ESP_TRY(Memory logits,
+          device_.allocate_host(static_cast<std::size_t>(max_rows) *
+                                static_cast<std::size_t>(std::max(1, program.vocabulary)) * sizeof(float)));
   return std::unique_ptr<Executor>(
       std::make_unique<DeviceExecutor>(device_, program, loaded, std::move(lowered), std::move(logits)));
 }

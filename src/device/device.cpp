@@ -54,20 +54,19 @@ struct Device::Library {
       if (fs::exists(path, ignored)) return open(path, kind);
       looked += (looked.empty() ? "" : ", ") + folder.string();
     }
-    return Error{
-        Error::Kind::not_found,
-        fmt::format("there is no {} in {}: {}", file, looked,
-                    kind == Kind::cuda ? "`make cuda` builds it, and ESPALIER_DEVICE_DIR names another folder"
-                                       : "ESPALIER_DEVICE_DIR names another folder"),
-        "device",
-        {}};
+    return Error{Error::Kind::not_found,
+                 fmt::format("there is no {} in {}: {}", file, looked,
+                             kind == Kind::cuda ? "`make cuda` builds it, and ESPALIER_DEVICE_DIR names another folder"
+                                                : "ESPALIER_DEVICE_DIR names another folder"),
+                 "device",
+                 {}};
   }
   static Result<std::shared_ptr<Library>> open(const fs::path& path, Kind kind) {
     auto library = std::make_shared<Library>();
     library->object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library->object == nullptr)
-      return Error{Error::Kind::unsupported, fmt::format("{} cannot be loaded: {}", path.string(), ::dlerror()),
-                   "device", {}};
+      return Error{
+          Error::Kind::unsupported, fmt::format("{} cannot be loaded: {}", path.string(), ::dlerror()), "device", {}};
     void* const symbol = ::dlsym(library->object, "espalier_device_table");
     if (symbol != nullptr) library->table = reinterpret_cast<const EspalierDeviceTable* (*)()>(symbol)();
     if (library->table == nullptr || library->table->version != kEspalierDeviceVersion ||
@@ -93,14 +92,17 @@ Result<std::unique_ptr<Device>> Device::open(Kind kind, int number) {
   const int there = library->table->count(why, sizeof why);
   if (number >= there)
     return Error{Error::Kind::not_found,
-                 there == 0 ? fmt::format("there is no {} device: {}; --device cpu computes without one", name_of(kind), why)
-                            : fmt::format("there is no {} device {}: they are 0 to {}", name_of(kind), number, there - 1),
+                 there == 0
+                     ? fmt::format("there is no {} device: {}; --device cpu computes without one", name_of(kind), why)
+                     : fmt::format("there is no {} device {}: they are 0 to {}", name_of(kind), number, there - 1),
                  "device",
                  {}};
   EspalierDevice* const device = library->table->open(number, why, sizeof why);
   if (device == nullptr)
-    return Error{Error::Kind::internal, fmt::format("{} device {} cannot be used: {}", name_of(kind), number, why),
-                 "device", {}};
+    return Error{Error::Kind::internal,
+                 fmt::format("{} device {} cannot be used: {}", name_of(kind), number, why),
+                 "device",
+                 {}};
   return std::unique_ptr<Device>(new Device(std::move(library), device, kind));
 }
 
@@ -123,9 +125,11 @@ std::size_t Device::free_bytes() const {
 }
 
 Error Device::error(Error::Kind kind, std::string_view doing) const {
-  return {kind, fmt::format("{} on the {} device ({}): {}", doing, name_of(kind_), name_,
-                            failure_.empty() ? library_->table->error(device_) : failure_),
-          "device", {}};
+  return {kind,
+          fmt::format("{} on the {} device ({}): {}", doing, name_of(kind_), name_,
+                      failure_.empty() ? library_->table->error(device_) : failure_),
+          "device",
+          {}};
 }
 
 void ReleaseMemory::operator()(std::byte* memory) const {

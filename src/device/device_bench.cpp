@@ -37,7 +37,8 @@ class Bench {
 
   int run() {
     copy_memory();
-    for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
+    for (const DType type :
+         {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
     for (const int rows : {1, 8, 64}) attend(rows);
     return wrong_ ? 1 : 0;
@@ -95,7 +96,8 @@ class Bench {
     const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : 512;
     const PackedMatrix one = testing::random_panels(rng_, type, outputs, k);
     std::vector<Memory> weights;
-    for (int i = 0; i < copies; ++i) weights.push_back(device_->upload(std::span<const std::byte>(one.memory())).value());
+    for (int i = 0; i < copies; ++i)
+      weights.push_back(device_->upload(std::span<const std::byte>(one.memory())).value());
     const bool whole = is_quantised(type);
     const RowFormat format = whole ? RowFormat::int8 : RowFormat::f32;
     const std::size_t stride = row_bytes(format, k);
@@ -105,7 +107,8 @@ class Bench {
       convert_rows(cpu_kernels(), format, floats.data(), k, k, 0, most, x.data());
     else
       std::memcpy(x.data(), floats.data(), x.size());
-    const Memory rows_there = on_device(*device_, x), out = device_->allocate(static_cast<std::size_t>(most * outputs) * 4).value();
+    const Memory rows_there = on_device(*device_, x),
+                 out = device_->allocate(static_cast<std::size_t>(most * outputs) * 4).value();
     cuda::MultiplyTask task{{}, type, whole ? cuda::RowsAs::int8 : cuda::RowsAs::f32};
     task.of.panel_bytes = one.panel_bytes();
     task.of.k = k;
@@ -145,14 +148,17 @@ class Bench {
       rows.push_back({{i, context - 1, 0, context - 1}, i, i + 1});
     }
     const auto queries = random_floats(rng_, static_cast<std::size_t>(sequences * heads * dim));
-    const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs), q = on_device(*device_, queries),
-                 out = device_->allocate(queries.size() * sizeof(float)).value();
+    const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs),
+                 q = on_device(*device_, queries), out = device_->allocate(queries.size() * sizeof(float)).value();
     const int pieces = sequences >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
               each = (blocks + pieces - 1) / pieces;
-    const Memory partials = device_->allocate(static_cast<std::size_t>(sequences * blocks * heads * FoldStates::stride_of(dim)) * 4).value();
+    const Memory partials =
+        device_->allocate(static_cast<std::size_t>(sequences * blocks * heads * FoldStates::stride_of(dim)) * 4)
+            .value();
     cuda::AttendTask task{};
-    task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads), nullptr, nullptr,
-               head, head, segment, 0};
+    task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads),
+               nullptr,      nullptr,     head,
+               head,         segment,     0};
     task.dims = {dim, dim};
     task.heads = heads;
     task.kv_heads = kv_heads;

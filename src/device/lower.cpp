@@ -57,10 +57,11 @@ class Lowering {
     rows_.add(o);
   }
   void add(const LookUpOp& o) {
-    const int from = rows_.add_host_rows(o.out.width, 0.0f, [o, &table = table(o.table)](const Pass& pass, int row, float* to) {
-      look_up_row(o, table, pass, row, to);
-      return true;
-    });
+    const int from =
+        rows_.add_host_rows(o.out.width, 0.0f, [o, &table = table(o.table)](const Pass& pass, int row, float* to) {
+          look_up_row(o, table, pass, row, to);
+          return true;
+        });
     rows_.add(TakeRowsOp{.out = o.out, .host_rows = from, .scale = o.scale, .add = o.add});
   }
   void add(const AddWavesOp& o) {
@@ -125,8 +126,8 @@ class Lowering {
     out_.head_cap = o.cap;
     logits_ = buffers_.add_floats(std::max(1, program_.vocabulary));
     buffers_.keep_to_the_end(logits_);
-    products_.multiply(o.matrix, o.in, [this] { return BatchRows{buffers_.floats_at(logits_), program_.vocabulary}; },
-                       Finish::store);
+    products_.multiply(
+        o.matrix, o.in, [this] { return BatchRows{buffers_.floats_at(logits_), program_.vocabulary}; }, Finish::store);
   }
   void add(const ExpertsOp& o) {
     if (const auto added = add_experts(o, products_, buffers_, rows_); !added.ok()) error_ = added.error();
@@ -152,7 +153,8 @@ class Lowering {
     });
   }
   void add(const ChooseOp& o) {
-    rows_.push_later([=, this] { return std::make_unique<ChooseStage>(o, task_of(o, buffers_), buffers_.mask(o.mask)); });
+    rows_.push_later(
+        [=, this] { return std::make_unique<ChooseStage>(o, task_of(o, buffers_), buffers_.mask(o.mask)); });
   }
   void add(const LoadBeforeOp& o) {
     rows_.push_later([=, this] { return std::make_unique<LoadBeforeStage>(o.field, task_of(o, buffers_)); });
@@ -227,8 +229,10 @@ class Lowering {
 }  // namespace
 
 Error unsupported_on_device(std::string_view what) {
-  return {Error::Kind::unsupported, fmt::format("{} cannot be computed on a device yet; --device cpu can", what),
-          "device", {}};
+  return {Error::Kind::unsupported,
+          fmt::format("{} cannot be computed on a device yet; --device cpu can", what),
+          "device",
+          {}};
 }
 
 Result<DeviceProgram> lower(const Device& device, const Program& program, Loaded& loaded,

@@ -67,7 +67,8 @@ inline void make_block(std::mt19937_64& rng, DType type, std::byte* block, float
 }
 
 // [outputs, k], packed. paired: of gates and what they gate, `outputs` of each, their panels in turns.
-inline PackedMatrix random_panels(std::mt19937_64& rng, DType type, std::int64_t outputs, std::int64_t k, bool paired = false) {
+inline PackedMatrix random_panels(std::mt19937_64& rng, DType type, std::int64_t outputs, std::int64_t k,
+                                  bool paired = false) {
   const BlockShape shape = block_shape(type);
   const auto row_bytes = static_cast<std::size_t>(k / shape.elements * shape.bytes);
   const std::int64_t stored = paired ? 2 * outputs : outputs;

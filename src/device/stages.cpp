@@ -54,7 +54,8 @@ void ExpertsStage::prepare(Step& step) {
 
 void ExpertsStage::run_rows(Launches& launches, const RowOp* ops, std::size_t count) const {
   if (count == 0) return;
-  launches.run(kEspalierRows, RowsTask{ops, static_cast<int>(count), places_.most(), places_.begin + places_.count, memory_});
+  launches.run(kEspalierRows,
+               RowsTask{ops, static_cast<int>(count), places_.most(), places_.begin + places_.count, memory_});
 }
 
 void ExpertsStage::launch(Launches& launches) {
@@ -153,7 +154,8 @@ void NgramStage::prepare(Step& step) {
     step.device().copy(before.back().data(), s.state_in + op_.state, kept * sizeof(float));
   }
   if (const auto done = step.device().wait(); !done.ok()) throw DeviceFailure(done.error().message);
-  const auto rows = step.memory().room<float>(static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(op_.out.width));
+  const auto rows =
+      step.memory().room<float>(static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(op_.out.width));
   for (std::size_t i = 0; i < before.size(); ++i) {
     const BatchSequence& s = pass.sequences()[i];
     const auto token = [&](int row) {
@@ -203,8 +205,10 @@ void KeepStage::prepare(Step& step) {
 void KeepStage::launch(Launches& launches) {
   if (map_ == nullptr) return;
   for (const auto& [rows, width] : live_) {
-    launches.run(kEspalierGather, GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false});
-    launches.run(kEspalierGather, GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false});
+    launches.run(kEspalierGather,
+                 GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false});
+    launches.run(kEspalierGather,
+                 GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false});
   }
 }
 

@@ -6,7 +6,12 @@ namespace espalier::device {
 
 Step::Step(const Device& device, Loaded& loaded, const ProgramMemory& of_program, StepMemory& memory,
            const Batch& batch, const KvView& kv)
-    : device_(device), loaded_(loaded), of_program_(of_program), memory_(memory), batch_(batch), pass_(batch, kv, loaded.with) {
+    : device_(device),
+      loaded_(loaded),
+      of_program_(of_program),
+      memory_(memory),
+      batch_(batch),
+      pass_(batch, kv, loaded.with) {
   memory_.begin();
   for (RopeTables& rope : loaded_.ropes) rope.reserve(pass_.positions(), pass_.rope_lengths());
   phase_.buffers = of_program.buffers;

@@ -25,10 +25,10 @@ void TokenMover::move(const std::vector<MovedPiece>& pieces, bool out) {
   if (pieces.empty()) return;
   if (fields_there_.data() == nullptr) fields_there_ = must(device_.upload(std::span<const MovedField>(fields_)));
   pieces_there_ = must(device_.upload(std::span<const MovedPiece>(pieces)));
-  device_.run(kEspalierMoveTokens,
-              cuda::MoveTokensTask{fields_there_.as<MovedField>(), static_cast<int>(fields_.size()),
-                                   pieces_there_.as<MovedPiece>(), static_cast<int>(pieces.size()),
-                                   blocks_there_.data(), out});
+  device_.run(
+      kEspalierMoveTokens,
+      cuda::MoveTokensTask{fields_there_.as<MovedField>(), static_cast<int>(fields_.size()),
+                           pieces_there_.as<MovedPiece>(), static_cast<int>(pieces.size()), blocks_there_.data(), out});
 }
 
 void TokenMover::copy_out(const std::vector<MovedPiece>& pieces, std::span<std::byte> blocks) {

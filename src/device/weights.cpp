@@ -23,12 +23,13 @@ Result<> check_room(const Device& device, const Loaded& loaded) {
   const std::size_t free = device.free_bytes();
   if (bytes <= free) return success();
   const auto gib = [](std::size_t n) { return static_cast<double>(n) / 0x1p30; };
-  return Error{Error::Kind::out_of_memory,
-               fmt::format("the weights take {:.1f} GiB, and {} has {:.1f} GiB free; a smaller or quantised model would "
-                           "fit, or --device cpu",
-                           gib(bytes), device.name(), gib(free)),
-               "device",
-               {}};
+  return Error{
+      Error::Kind::out_of_memory,
+      fmt::format("the weights take {:.1f} GiB, and {} has {:.1f} GiB free; a smaller or quantised model would "
+                  "fit, or --device cpu",
+                  gib(bytes), device.name(), gib(free)),
+      "device",
+      {}};
 }
 
 }  // namespace
@@ -44,8 +45,7 @@ Result<DeviceMatrices> DeviceMatrices::upload(const Device& device, const Loaded
       if (part.order() != nullptr) {
         ESP_TRY(order, out.send(device, std::as_bytes(std::span(*part.order()))));
       }
-      parts.push_back(
-          {reinterpret_cast<const std::uint8_t*>(panels), reinterpret_cast<const std::int32_t*>(order)});
+      parts.push_back({reinterpret_cast<const std::uint8_t*>(panels), reinterpret_cast<const std::int32_t*>(order)});
     }
     const float* bias = linear.bias();
     const auto count = static_cast<std::size_t>(linear.gated() ? 2 * linear.outputs() : linear.outputs());

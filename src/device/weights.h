@@ -22,9 +22,7 @@ struct DeviceMatrix {
 class DeviceMatrices {
  public:
   static Result<DeviceMatrices> upload(const Device& device, const Loaded& loaded);
-  const DeviceMatrix& part(MatrixId id, std::size_t part) const {
-    return parts_[static_cast<std::size_t>(id)][part];
-  }
+  const DeviceMatrix& part(MatrixId id, std::size_t part) const { return parts_[static_cast<std::size_t>(id)][part]; }
   const float* bias(MatrixId id) const { return biases_[static_cast<std::size_t>(id)]; }
   std::size_t bytes() const { return bytes_; }
 

@@ -17,8 +17,8 @@
 #include "base/threads/thread_name.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/engine_options.h"
-#include "engine/load/load_decoder.h"
 #include "engine/load/device_to_compute.h"
+#include "engine/load/load_decoder.h"
 #include "engine/load/loaded_draft.h"
 #include "engine/load/loaded_model.h"
 #include "engine/load/loaded_tower.h"
@@ -69,7 +69,7 @@ struct Engine::Impl {
   EngineMetrics metrics;
   ModelFiles files;
   std::shared_ptr<SharedTeam> shared_team;
-  ComputeTeam* team = nullptr;  // the shared_team one
+  ComputeTeam* team = nullptr;               // the shared_team one
   std::unique_ptr<DeviceToCompute> compute;  // null: the CPU; what follows lies in its memory
   std::unique_ptr<Decoder> decoder;
   KvPools kv;
@@ -159,8 +159,9 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(chosen.longest_span, longest_span_of(files, context));
   ESP_TRY(compute, open_device(options));
   if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
-  ESP_TRY(LoadedDecoder loaded,
-          load_decoder(options, files, {chosen.activations, chosen.rows(), backend_of(compute.get())}, *team, progress));
+  ESP_TRY(
+      LoadedDecoder loaded,
+      load_decoder(options, files, {chosen.activations, chosen.rows(), backend_of(compute.get())}, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, progress));
   // Nothing of a whole text is kept: the pool holds what one step computes, and what is admitted for the next.
@@ -179,7 +180,8 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   // The weights' pages are to stay; those of a model that is larger than memory leave a quarter.
   if (compute == nullptr)
     room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
-  if (tower && compute == nullptr) room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
+  if (tower && compute == nullptr)
+    room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
@@ -187,7 +189,8 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots, device_of(compute.get())));
   const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
   if (compute == nullptr) pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
-  if (compute == nullptr && plan.windows.apart()) window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
+  if (compute == nullptr && plan.windows.apart())
+    window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
   info.window_tokens = plan.windows.slots;
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens(), files.tool_template);

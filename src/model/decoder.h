@@ -42,9 +42,9 @@ class Decoder final : public Model {
 
   const Program& program() const;
   const Keeps& keeps() const { return program().keeps; }
-  std::string_view isa() const;               // of the kernels it uses: "avx512"
-  std::size_t weight_bytes() const;           // panels, norms, biases
-  std::size_t overflow_bytes() const;         // of it in a file (weights/panel_file.h)
+  std::string_view isa() const;        // of the kernels it uses: "avx512"
+  std::size_t weight_bytes() const;    // panels, norms, biases
+  std::size_t overflow_bytes() const;  // of it in a file (weights/panel_file.h)
   // Gives up the host's copy of weights that a device computes with; matrices() has only sizes then.
   void forget_host_weights();
   std::vector<NamedMatrix> matrices() const;  // of all layers and the head, as long as the decoder lives

@@ -71,8 +71,9 @@ void look_at_processor(Findings& to) {
 void look_at_devices(Findings& to) {
   auto first = device::Device::open(device::Kind::cuda);
   if (first.ok())
-    to.push_back(good("CUDA devices", fmt::format("{}, the first is {} with {} free", device::Device::count(device::Kind::cuda),
-                                                  (*first)->name(), bytes(static_cast<std::int64_t>((*first)->free_bytes())))));
+    to.push_back(
+        good("CUDA devices", fmt::format("{}, the first is {} with {} free", device::Device::count(device::Kind::cuda),
+                                         (*first)->name(), bytes(static_cast<std::int64_t>((*first)->free_bytes())))));
   else
     to.push_back(good("CUDA devices", fmt::format("none: {}", first.error().message)));
 }

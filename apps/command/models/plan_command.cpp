@@ -66,7 +66,8 @@ Result<ServingPlan> plan_of(const EngineOptions& options) {
   const CacheLayout layout{program.keeps.per_token, chosen.kv};
   ESP_TRY(const auto compute, open_device(options));
   MemoryRoom room = compute ? compute->room() : memory_room();
-  plan.device = compute ? fmt::format("{} ({})", device::name_of(compute->device->kind()), compute->device->name()) : "cpu";
+  plan.device =
+      compute ? fmt::format("{} ({})", device::name_of(compute->device->kind()), compute->device->name()) : "cpu";
   plan.on_cpu = compute == nullptr;
   plan.path = options.model_path;
   plan.free_bytes = room.least();
@@ -135,9 +136,9 @@ void print(const ServingPlan& plan) {
   row("weights", fmt::format("{} ({})", bytes(plan.weight_bytes), plan.weights_type));
   row("memory",
       fmt::format("{} free{}: {}", bytes(plan.free_bytes), plan.limit.empty() ? "" : ", " + plan.limit,
-                  plan.fits() ? fmt::format("the weights leave {}", bytes(plan.free_bytes - plan.weight_bytes))
-              : plan.on_cpu    ? "the weights do not fit, and are read from their file in each step"
-                               : "the weights do not fit: --device cpu, or a smaller or quantised model"));
+                  plan.fits()   ? fmt::format("the weights leave {}", bytes(plan.free_bytes - plan.weight_bytes))
+                  : plan.on_cpu ? "the weights do not fit, and are read from their file in each step"
+                                : "the weights do not fit: --device cpu, or a smaller or quantised model"));
   for (const Kept& kept : plan.kept)
     row("a token", fmt::format("{} x {} in {}: {} heads of {} key values, {}{}", kept.layers, bytes(kept.bytes),
                                plan.kv_type, kept.field.heads, kept.field.key_dim,

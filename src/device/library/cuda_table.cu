@@ -129,8 +129,8 @@ const EspalierDeviceTable table = {
     },
     [](EspalierDevice* device) {
       if (int failed = use(device)) return failed;
-      return device->check(
-          cudaStreamBeginCapture(device->streams[kEspalierCompute], cudaStreamCaptureModeThreadLocal), "graph");
+      return device->check(cudaStreamBeginCapture(device->streams[kEspalierCompute], cudaStreamCaptureModeThreadLocal),
+                           "graph");
     },
     [](EspalierDevice* device, void** out) {
       cudaGraph_t graph = nullptr;
@@ -144,8 +144,8 @@ const EspalierDeviceTable table = {
     },
     [](EspalierDevice* device, void* graph) {
       if (int failed = use(device)) return failed;
-      return device->check(
-          cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), device->streams[kEspalierCompute]), "graph");
+      return device->check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), device->streams[kEspalierCompute]),
+                           "graph");
     },
     [](EspalierDevice*, void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); },
 };

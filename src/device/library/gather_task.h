@@ -16,9 +16,9 @@ struct GatherTask {
   std::int64_t from_stride;
   float* to;
   std::int64_t to_stride;
-  std::int64_t width;        // of a row of `from`
-  const std::int32_t* map;   // [rows][count]; null: row i
-  const float* weights;      // [rows][count], or null
+  std::int64_t width;       // of a row of `from`
+  const std::int32_t* map;  // [rows][count]; null: row i
+  const float* weights;     // [rows][count], or null
   int rows, count;
   bool sum;  // weights null: the mean
 };

@@ -75,10 +75,11 @@ ESPALIER_ON_DEVICE inline void store_row(const TokenField& field, const KvLayer&
   for (int h = kernels::simt::row_part(); h < field.heads; h += kernels::simt::row_parts()) {
     const std::size_t scale_at = static_cast<std::size_t>(h) * kv.head_scales + static_cast<std::size_t>(slot);
     const bool latent = kv.form == KvForm::latent, pairs = kv.type == KvType::bf16;
-    const float key_scale = store_head(
-        kv.type, keys + h * field.key_dim, field.key_dim, kv.keys + key_offset(kv, h, slot), [&](int d) {
+    const float key_scale =
+        store_head(kv.type, keys + h * field.key_dim, field.key_dim, kv.keys + key_offset(kv, h, slot), [&](int d) {
           if (latent) return static_cast<std::size_t>(in_segment * key_width + d);
-          if (pairs) return static_cast<std::size_t>(group * key_width * kSlotGroup + (d / 2 * kSlotGroup + lane) * 2 + d % 2);
+          if (pairs)
+            return static_cast<std::size_t>(group * key_width * kSlotGroup + (d / 2 * kSlotGroup + lane) * 2 + d % 2);
           return static_cast<std::size_t>(group * key_width * kSlotGroup + d * kSlotGroup + lane);
         });
     if (has_scales(kv.type)) kv.key_scales[scale_at] = key_scale;

@@ -25,7 +25,7 @@ class ProgramBuffers {
   // A buffer of the operation at hand: rows_each rows of so many bytes for each row of the batch; its number.
   int add(std::size_t row_bytes, int rows_each = 1);
   int add_floats(std::int64_t width, int rows_each = 1);
-  void use_again(int buffer);      // by the operation at hand
+  void use_again(int buffer);  // by the operation at hand
   void keep_to_the_end(int buffer);
   void need_scratch(std::int64_t floats) { scratch_width_ = std::max(scratch_width_, floats); }
   // Experts of which a row chooses so many.

@@ -57,8 +57,7 @@ class ExpertsLowering {
     at_.gathered = floats ? at_.gathered_floats : buffers_.add(row_bytes(up_form_, o_.in.width), o_.chosen);
     if (!paired_) at_.up = buffers_.add_floats(up_width(), o_.chosen);
     at_.inner = buffers_.add_floats(o_.inner, o_.chosen);
-    at_.inner_form =
-        down_form_ == RowsAs::f32 ? at_.inner : buffers_.add(row_bytes(down_form_, o_.inner), o_.chosen);
+    at_.inner_form = down_form_ == RowsAs::f32 ? at_.inner : buffers_.add(row_bytes(down_form_, o_.inner), o_.chosen);
     at_.down = buffers_.add_floats(o_.out.width, o_.chosen);
   }
 

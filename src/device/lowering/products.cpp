@@ -32,8 +32,8 @@ Products::Input Products::input(const Rows& rows, const PackedMatrix& matrix, co
   const int ordered = order != nullptr && form != RowsAs::f32 ? buffers_.add_floats(rows.width) : -1;
   converted_.push_back({rows, form, order, buffer});
   rows_.add_later([=, this] {
-    return ConvertRowsOp{rows, form, buffers_.bytes_at(buffer), stride, order,
-                         ordered < 0 ? nullptr : buffers_.floats_at(ordered)};
+    return ConvertRowsOp{rows,   form,  buffers_.bytes_at(buffer),
+                         stride, order, ordered < 0 ? nullptr : buffers_.floats_at(ordered)};
   });
   return {rows, buffer, stride};
 }

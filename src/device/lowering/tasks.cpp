@@ -112,8 +112,8 @@ cuda::ScanTask task_of(const ScanOp& op, const ProgramBuffers& at) {
 cuda::FadeTask task_of(const FadingSumOp& op, const ProgramBuffers& at) {
   const BatchRows in = at.rows(op.in), decay = at.rows(op.decay), out = at.rows(op.out);
   cuda::FadeTask task{};
-  task.of = {in.first, decay.first, out.first,   in.stride, decay.stride, out.stride,
-             nullptr,  nullptr,     0, op.in.width, 0};
+  task.of = {in.first, decay.first, out.first,   in.stride, decay.stride, out.stride, nullptr,
+             nullptr,  0,           op.in.width, 0};
   task.state = op.state;
   return task;
 }

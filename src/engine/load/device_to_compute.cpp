@@ -40,9 +40,10 @@ Result<> check_device(const EngineOptions& options) {
   const bool known = kind == "auto" || kind == "cpu" || kind == "cuda" || kind == "emu";
   if (known && number >= 0) return success();
   return bad_request(
-      fmt::format("--device is {}, but it may be auto, cpu, cuda (cuda:1 is the second one) or emu (CUDA's kernels on the "
-                  "CPU, for tests)",
-                  options.device),
+      fmt::format(
+          "--device is {}, but it may be auto, cpu, cuda (cuda:1 is the second one) or emu (CUDA's kernels on the "
+          "CPU, for tests)",
+          options.device),
       "device");
 }
 
@@ -52,8 +53,7 @@ Result<std::unique_ptr<DeviceToCompute>> open_device(const EngineOptions& option
   if (word == "auto") word = device::Device::count(device::Kind::cuda) > 0 ? "cuda" : "cpu";
   if (word == "cpu") return std::unique_ptr<DeviceToCompute>();
   auto compute = std::make_unique<DeviceToCompute>();
-  ESP_TRY(compute->device,
-          device::Device::open(word == "emu" ? device::Kind::emu : device::Kind::cuda, number));
+  ESP_TRY(compute->device, device::Device::open(word == "emu" ? device::Kind::emu : device::Kind::cuda, number));
   compute->backend = std::make_unique<device::DeviceBackend>(*compute->device);
   return compute;
 }

@@ -22,7 +22,7 @@ struct DeviceToCompute {
   KvMemory kv_memory(KvMemory chosen) const;
 };
 
-Result<> check_device(const EngineOptions& options);  // the word alone
+Result<> check_device(const EngineOptions& options);                                 // the word alone
 Result<std::unique_ptr<DeviceToCompute>> open_device(const EngineOptions& options);  // null: the CPU
 
 inline const device::Device* device_of(const DeviceToCompute* compute) {

@@ -59,7 +59,8 @@ Result<std::unique_ptr<LoadedDraft>> load_draft(const EngineOptions& o, const En
   draft->files = std::move(files).value();
   ESP_CHECK(same_tokens(draft->files, target));
 
-  auto loaded = load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running, backend_of(compute)}, team);
+  auto loaded =
+      load_decoder(options, draft->files, {chosen.activations, kRows + chosen.max_running, backend_of(compute)}, team);
   if (!loaded.ok()) return of_draft(loaded.error());
   draft->decoder = std::move(loaded->decoder);
   if (draft->decoder->keeps().state_floats > 0)

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <span>
 
-#include "espalier/error.h"
 #include "engine/memory/pool_memory.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -1,97 +1,150 @@
-// Sorts rows by their experts, gathers them, and adds up what the experts gave.
+// Rows on their way to the experts that were chosen for them, and back.
 #include "kernels/cuda/experts_task.h"
+
+#include <cmath>
 
 namespace espalier::cuda {
 namespace {
 
-ESPALIER_ON_DEVICE int expert_of(const GroupByExpertTask& t, int choice) {
-  const int row = choice / t.places.chosen;
-  return static_cast<int>(t.routed[row * t.routed_stride + choice % t.places.chosen]);
-}
+constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-// One block: each thread counts and numbers the choices of some experts, in order of rows.
-ESPALIER_GLOBAL void group_kernel(GroupByExpertTask t) {
-  const ExpertPlaces& p = t.places;
-  const int choices = p.rows * p.chosen;
-  for (int e = simt::thread(); e < p.count; e += simt::threads()) {
-    int count = 0;
-    for (int i = 0; i < choices; ++i) count += expert_of(t, i) == e ? 1 : 0;
-    p.begin[e + 1] = count;
-  }
-  for (int i = simt::thread(); i < choices; i += simt::threads())
-    if (expert_of(t, i) >= p.count) p.place_of[i] = -1;
-  simt::meet();
-  if (simt::thread() == 0) {
-    p.begin[0] = 0;
-    for (int e = 0; e < p.count; ++e) p.begin[e + 1] += p.begin[e];
-  }
-  simt::meet();
-  for (int e = simt::thread(); e < p.count; e += simt::threads()) {
-    int place = p.begin[e];
-    for (int i = 0; i < choices && place < p.begin[e + 1]; ++i) {
-      if (expert_of(t, i) != e) continue;
-      p.row_of[place] = i / p.chosen;
-      p.place_of[i] = place++;
+// The sum of all threads' numbers before this one's, and of all. Shared memory: an int for each warp.
+struct BlockScan {
+  int before, all;
+  ESPALIER_ON_DEVICE explicit BlockScan(int number) {
+    const int lane = simt::thread() % 32, warp = simt::thread() / 32;
+    int upto = number;
+    for (int step = 1; step < 32; step *= 2) {
+      const int other = simt::of_neighbour<32>(upto, (lane - step) & 31);
+      if (lane >= step) upto += other;
+    }
+    int* const of_warps = simt::shared<int>();
+    simt::meet();  // others may still read what was there
+    if (lane == 31) of_warps[warp] = upto;
+    simt::meet();
+    before = upto - number;
+    all = 0;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) before += of_warps[w];
+      all += of_warps[w];
     }
   }
+};
+
+// Some choices that follow one another: a thread's.
+constexpr int kEach = 4;
+struct Choices {
+  int first, expert[kEach];
+  // Behind the last choice: no expert at all.
+  ESPALIER_ON_DEVICE Choices(const GroupByExpertTask& t, int first_choice) : first(first_choice) {
+    ESPALIER_UNROLL(4)
+    for (int i = 0; i < kEach; ++i) {
+      const int at = first + i;
+      expert[i] = at < t.places.rows * t.places.chosen
+                      ? static_cast<int>(t.routed[at / t.places.chosen * t.routed_stride + at % t.places.chosen])
+                      : -1;
+    }
+  }
+  template <class Which>
+  ESPALIER_ON_DEVICE int count(Which which) const {
+    int out = 0;
+    for (const int e : expert) out += which(e) ? 1 : 0;
+    return out;
+  }
+};
+
+// A block of threads finds the places of an expert: they begin behind those of all experts before. The block behind the last
+// expert's marks the choices that have none.
+ESPALIER_GLOBAL void group(GroupByExpertTask t) {
+  const int own = simt::block_x(), chosen = t.places.chosen, most = t.places.rows * chosen;
+  const bool none = own == t.places.count;
+  int earlier = 0;
+  for (int first = 0; first < most; first += kThreads * kEach)
+    earlier += Choices(t, first + simt::thread() * kEach).count([&](int e) { return e >= 0 && e < own; });
+  int place = BlockScan(earlier).all;
+  if (simt::thread() == 0) t.places.begin[own] = place;
+  for (int first = 0; first < most; first += kThreads * kEach) {
+    const Choices choices(t, first + simt::thread() * kEach);
+    const auto is_own = [&](int e) { return none ? e >= own : e == own; };
+    const BlockScan scan(choices.count(is_own));
+    int at = place + scan.before;
+    for (int i = 0; i < kEach; ++i) {
+      if (!is_own(choices.expert[i])) continue;
+      t.places.place_of[choices.first + i] = none ? -1 : at;
+      if (!none) t.places.row_of[at] = (choices.first + i) / chosen;
+      ++at;
+    }
+    place += scan.all;
+  }
 }
 
-// The weight of the choice that a place is.
-ESPALIER_ON_DEVICE float weight_of(const GatherRowsTask& t, int row, int place) {
-  int choice = 0;
-  while (t.places.place_of[row * t.places.chosen + choice] != place) ++choice;
-  return t.routed[row * t.routed_stride + t.places.chosen + choice];
-}
-
-// A block for each place.
-ESPALIER_GLOBAL void gather_kernel(GatherRowsTask t) {
+// A block of threads copies a place's row.
+template <class T>
+ESPALIER_GLOBAL void gather(GatherRowsTask t) {
   const int place = simt::block_x();
   if (place >= t.places.begin[t.places.count]) return;
-  const int row = t.places.row_of[place], words = static_cast<int>(t.bytes / 4);
-  const std::byte* const from = t.from + static_cast<std::size_t>(row) * t.from_stride;
-  std::byte* const to = t.to + static_cast<std::size_t>(place) * t.to_stride;
-  if (t.routed == nullptr) {
-    for (int i = simt::thread(); i < words; i += simt::threads())
-      reinterpret_cast<std::uint32_t*>(to)[i] = reinterpret_cast<const std::uint32_t*>(from)[i];
-    return;
-  }
-  const float weight = weight_of(t, row, place);
-  for (int i = simt::thread(); i < words; i += simt::threads())
-    reinterpret_cast<float*>(to)[i] = weight * reinterpret_cast<const float*>(from)[i];
+  const int row = t.places.row_of[place];
+  const auto* const from = reinterpret_cast<const T*>(t.from + static_cast<std::size_t>(row) * t.from_stride);
+  auto* const to = reinterpret_cast<T*>(t.to + static_cast<std::size_t>(place) * t.to_stride);
+  for (std::size_t i = static_cast<std::size_t>(simt::thread()); i < t.bytes / sizeof(T); i += kThreads) to[i] = from[i];
+}
+ESPALIER_GLOBAL void gather_weighted(GatherRowsTask t) {
+  const int place = simt::block_x(), chosen = t.places.chosen;
+  if (place >= t.places.begin[t.places.count]) return;
+  const int row = t.places.row_of[place];
+  int choice = 0;
+  while (t.places.place_of[row * chosen + choice] != place) ++choice;
+  const float weight = t.routed[row * t.routed_stride + chosen + choice];
+  const auto* const from = reinterpret_cast<const float*>(t.from + static_cast<std::size_t>(row) * t.from_stride);
+  auto* const to = reinterpret_cast<float*>(t.to + static_cast<std::size_t>(place) * t.to_stride);
+  for (std::size_t i = static_cast<std::size_t>(simt::thread()); i < t.bytes / sizeof(float); i += kThreads)
+    to[i] = weight * from[i];
 }
 
-constexpr int kCombined = 128;  // values of a block
-
-// Grid: [pieces of a row][rows].
-ESPALIER_GLOBAL void combine_kernel(CombineExpertsTask t) {
-  const int row = simt::block_y(), i = simt::block_x() * kCombined + simt::thread();
-  if (i >= t.width) return;
-  const ExpertPlaces& p = t.places;
-  const float* const weights = t.routed + row * t.routed_stride + p.chosen;
-  float* const out = t.out + row * t.out_stride + i;
+// A thread computes one float of a row.
+ESPALIER_GLOBAL void combine(CombineExpertsTask t) {
+  const std::int64_t row = simt::block_y(), column = std::int64_t{kThreads} * simt::block_x() + simt::thread();
+  if (column >= t.width) return;
+  const int chosen = t.places.chosen;
+  const float* const weights = t.routed + row * t.routed_stride + chosen;
+  float* const out = t.out + row * t.out_stride + column;
   float sum = t.add ? *out : 0.0f;
-  for (int c = 0; c < p.chosen; ++c) {
-    const int place = p.place_of[row * p.chosen + c];
-    const float value = place >= 0 ? t.from[place * t.from_stride + i] : t.in[row * t.in_stride + i];
+  for (int c = 0; c < chosen; ++c) {
+    const int place = t.places.place_of[row * chosen + c];
+    const float value = place >= 0 ? t.from[place * t.from_stride + column] : t.in[row * t.in_stride + column];
     const float weight = t.weighted ? weights[c] : 1.0f;
     sum = c == 0 && !t.add ? weight * value : fmaf(weight, value, sum);
   }
   *out = sum;
 }
 
+bool of_sixteens(const GatherRowsTask& t) {
+  const auto places = reinterpret_cast<std::uintptr_t>(t.from) | reinterpret_cast<std::uintptr_t>(t.to);
+  return ((places | t.from_stride | t.to_stride | t.bytes) & 15) == 0;
+}
+struct alignas(16) Sixteen {
+  std::uint32_t words[4];
+};
+
 }  // namespace
 
 void group_by_expert(simt::Stream stream, const GroupByExpertTask& task) {
-  simt::launch(stream, {1, 1, 256, 0}, group_kernel, task);
+  simt::launch(stream, {static_cast<unsigned>(task.places.count + 1), 1, kThreads, kWarps * sizeof(int)}, group, task);
 }
 
 void gather_rows(simt::Stream stream, const GatherRowsTask& task) {
-  simt::launch(stream, {static_cast<unsigned>(task.places.most()), 1, 128, 0}, gather_kernel, task);
+  const simt::Shape shape{static_cast<unsigned>(task.places.most()), 1, kThreads};
+  if (task.routed != nullptr)
+    simt::launch(stream, shape, gather_weighted, task);
+  else if (of_sixteens(task))
+    simt::launch(stream, shape, gather<Sixteen>, task);
+  else
+    simt::launch(stream, shape, gather<std::uint32_t>, task);
 }
 
 void combine_experts(simt::Stream stream, const CombineExpertsTask& task) {
-  const auto pieces = static_cast<unsigned>((task.width + kCombined - 1) / kCombined);
-  simt::launch(stream, {pieces, static_cast<unsigned>(task.places.rows), kCombined, 0}, combine_kernel, task);
+  const auto blocks = static_cast<unsigned>((task.width + kThreads - 1) / kThreads);
+  simt::launch(stream, {blocks, static_cast<unsigned>(task.places.rows), kThreads}, combine, task);
 }
 
 }  // namespace espalier::cuda

@@ -117,7 +117,7 @@ class Pass {
   void group_by_adapter();
   std::vector<AttentionSequence> attention_sequences(bool in_window_slots, AttendOp::Around around,
                                                      const Visibility& visible = {});
-  std::vector<Planned> plans_, slice_plans_;          // of all rows; of the slice at hand
+  std::vector<Planned> plans_, slice_plans_;         // of all rows; of the slice at hand
   std::deque<std::vector<std::int32_t>> near_last_;  // that plans refer to
   std::vector<std::pair<IndexShape, IndexPlan>> index_plans_;
   std::vector<SelectedPositions*> masks_;

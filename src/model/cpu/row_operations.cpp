@@ -438,8 +438,7 @@ void look_up_row(const LookUpOp& o, const Tensor& stored_table, const Pass& pass
   at = at <= last ? at : outside;
   const std::int64_t width = o.out.width;
   decode_row(table.dtype, table.row(at).subspan(skipped_bytes(table, o.first)), {to, static_cast<std::size_t>(width)});
-  if (by != nullptr && by->rank > 0)
-    cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
+  if (by != nullptr && by->rank > 0) cpu.functions.add(to, looked_up_factors(cpu, *by, at, o.first, width), to, width);
 }
 
 float factor_of_position(const ScaleByPositionOp& o, std::int64_t position) {

@@ -64,8 +64,8 @@ struct BlockScales {
 };
 
 template <int kBlocks>
-ESPALIER_LANES inline void store_scales(const float* scale, const Simd::F (&first)[kBlocks], const Simd::F (&second)[kBlocks],
-                         ActivationScale* out) {
+ESPALIER_LANES inline void store_scales(const float* scale, const Simd::F (&first)[kBlocks],
+                                        const Simd::F (&second)[kBlocks], ActivationScale* out) {
   float sums[2][kBlocks];  // integers below 2^24: exact
   reduce_add(first, sums[0]);
   reduce_add(second, sums[1]);
@@ -104,7 +104,8 @@ ESPALIER_LANES inline void quantise_blocks(const float* x, std::int64_t left, st
   store_scales(of.scale, rounded[0], rounded[1], scales);
 }
 
-ESPALIER_LANES inline void quantise(const float* x, std::uint8_t* out, std::int64_t n, std::int64_t begin, std::int64_t end) {
+ESPALIER_LANES inline void quantise(const float* x, std::uint8_t* out, std::int64_t n, std::int64_t begin,
+                                    std::int64_t end) {
   auto* q = reinterpret_cast<std::int8_t*>(out) + begin;
   auto* scales = reinterpret_cast<ActivationScale*>(out + ActivationLayout::of(n).scales) + begin / kActivationBlock;
   for_blocks(end - begin, 4, [&](auto blocks, std::int64_t at) {

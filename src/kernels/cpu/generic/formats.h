@@ -43,7 +43,9 @@ struct LegacyBlock {
   static constexpr int kBlock = 32, kSubs = 1, kGroups = 1, kZeroPoint = 0;
   static constexpr bool kHasMinimum = false;
   ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
-  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b + kHalfRow)); }
+  ESPALIER_LANES static Simd::F minimum(const std::uint8_t* b, int, int) {
+    return Simd::load_f16(halves(b + kHalfRow));
+  }
 };
 
 // Codes of eight bits and a scale.
@@ -89,13 +91,15 @@ struct Q5_1 : LegacyBlock {
 
 // The table of IQ4_NL and IQ4_XS, raised by 128.
 ESPALIER_LANES constexpr std::uint8_t kNonLinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                                129, 141, 153, 166, 181, 197, 217, 241};
+                                                        129, 141, 153, 166, 181, 197, 217, 241};
 
 // Codes of four bits into a table of unequal steps, and a scale.
 struct IQ4_NL : LegacyBlock {
   static constexpr DType kType = DType::iq4_nl;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 128, kMostCode = 241;
-  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) {
+    return Simd::lookup(nibbles(b + kHalfRow, j), kNonLinear);
+  }
 };
 
 // What formats with scales for parts of 256 values have in common.

@@ -14,7 +14,8 @@ namespace espalier::kernels::ESPALIER_ISA::function {
       a, [&](auto f) { for_lanes(n, [&](std::int64_t i, int m) { store_some(y + i, f(load_some(x + i, m)), m); }); });
 }
 
-[[gnu::flatten]] ESPALIER_LANES inline void gate(const GateForm& form, const float* gate, const float* up, float* y, std::int64_t n) {
+[[gnu::flatten]] ESPALIER_LANES inline void gate(const GateForm& form, const float* gate, const float* up, float* y,
+                                                 std::int64_t n) {
   const F offset = Simd::set1(form.up_offset);
   with_activation(form.activation, [&](auto f) {
     for_lanes(n, [&](std::int64_t i, int m) {
@@ -65,8 +66,8 @@ ESPALIER_LANES inline void clamp(float least, float most, const float* x, float*
   map_rows(y, n, [&](F v) { return Simd::mul(Simd::set1(cap), tanh(Simd::mul(v, inverse))); }, x);
 }
 
-[[gnu::flatten]] ESPALIER_LANES inline void time_step(const float* x, const float* bias, float least, float most, float* y,
-                                       std::int64_t n) {
+[[gnu::flatten]] ESPALIER_LANES inline void time_step(const float* x, const float* bias, float least, float most,
+                                                      float* y, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, int m) {
     F v = load_some(x + i, m);
     if (bias) v = Simd::add(v, load_some(bias + i, m));

@@ -6,7 +6,7 @@
 namespace espalier::kernels::ESPALIER_ISA {
 
 [[gnu::always_inline]] ESPALIER_LANES inline void reduce_three(const Simd::F (&a)[3], float* out,
-                                                void (*reduce4)(const Simd::F (&)[4], float*)) {
+                                                               void (*reduce4)(const Simd::F (&)[4], float*)) {
   float of_four[4];
   reduce4({a[0], a[1], a[2], a[2]}, of_four);
   __builtin_memcpy(out, of_four, 3 * sizeof(float));

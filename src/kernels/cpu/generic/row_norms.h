@@ -14,8 +14,8 @@ ESPALIER_LANES inline float sum_of_squares(const float* x, std::int64_t n) {
   });
 }
 
-[[gnu::flatten]] ESPALIER_LANES inline void layer_norm(const float* x, const float* gain, const float* bias, float eps, float* y,
-                                        std::int64_t n) {
+[[gnu::flatten]] ESPALIER_LANES inline void layer_norm(const float* x, const float* gain, const float* bias, float eps,
+                                                       float* y, std::int64_t n) {
   const float count = static_cast<float>(n);
   const float mean = sum_row(n, [&](std::int64_t i, int m) { return load_some(x + i, m); }) / count;
   const F centre = Simd::set1(mean);
@@ -57,8 +57,8 @@ ESPALIER_LANES inline float sum_of_squares(const float* x, std::int64_t n) {
 
 // One group; act is what the gate goes through behind the norm.
 template <class Act>
-ESPALIER_LANES inline void norm_then_gate(const float* x, const float* z, const float* gain, float factor, float* y, std::int64_t n,
-                           Act act) {
+ESPALIER_LANES inline void norm_then_gate(const float* x, const float* z, const float* gain, float factor, float* y,
+                                          std::int64_t n, Act act) {
   meet();
   for_lanes(n, [&](std::int64_t i, int m) {
     F v = Simd::mul(load_some(x + i, m), Simd::set1(factor));

@@ -11,8 +11,9 @@ namespace espalier::kernels::ESPALIER_ISA {
 ESPALIER_LANES constexpr std::uint8_t kRaised2[16] = {51, 68, 86, 43, 35, 18, 0, 43};     // 8, 25, 43 and minus these
 ESPALIER_LANES constexpr std::uint8_t kRaised1[16] = {10, 16, 18, 9, 8, 2, 0, 9};         // 1, 7, 9
 ESPALIER_LANES constexpr std::uint8_t kRaised3[16] = {66, 74, 82, 90, 98, 106, 114, 124,  // 4, 12 .. 52, 62
-                                              58, 50, 42, 34, 26, 18,  10,  0};
-ESPALIER_LANES constexpr std::uint8_t kRaisedOdd[16] = {16, 18, 20, 22, 24, 26, 28, 30, 14, 12, 10, 8, 6, 4, 2, 0};  // 1 .. 15
+                                                      58, 50, 42, 34, 26, 18,  10,  0};
+ESPALIER_LANES constexpr std::uint8_t kRaisedOdd[16] = {16, 18, 20, 22, 24, 26, 28, 30,
+                                                        14, 12, 10, 8,  6,  4,  2,  0};  // 1 .. 15
 ESPALIER_LANES constexpr std::uint8_t kRaisedFp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 // Two bits of magnitude and a sign, with a scale for each 16 values.
@@ -47,7 +48,9 @@ struct FourBitTable : SuperBlock {
     return Simd::mul(part, Simd::load_u8(sub(b, s)));
   }
   ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return Simd::lookup(nibbles(sub(b, s) + 16, j), kTable); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
+    return Simd::lookup(nibbles(sub(b, s) + 16, j), kTable);
+  }
 };
 using IQ3_XXS = FourBitTable<DType::iq3_xxs, kRaised3, 62, 4>;
 using IQ3_S = FourBitTable<DType::iq3_s, kRaisedOdd, 15, 1>;
@@ -78,15 +81,21 @@ struct TQ : SuperBlock {
   static constexpr int kBytes = kHalfRow + kSubs * kSub;
   ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::load_f16(halves(b)); }
   ESPALIER_LANES static Simd::F minimum(const std::uint8_t*, int, int) { return Simd::zero(); }
-  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) { return two_bits(b + kHalfRow + s * kSub, j, 0); }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int s, int j) {
+    return two_bits(b + kHalfRow + s * kSub, j, 0);
+  }
 };
 
 // Floats of four bits with a power of two for each 32 values.
 struct MXFP4 : LegacyBlock {
   static constexpr DType kType = DType::mxfp4;
   static constexpr int kBytes = kHalfRow + kNibbleBytes, kZeroPoint = 12, kMostCode = 24;
-  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) { return Simd::bf16_in_order(Simd::load_bf16(halves(b))); }
-  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) { return Simd::lookup(nibbles(b + kHalfRow, j), kRaisedFp4); }
+  ESPALIER_LANES static Simd::F scale(const std::uint8_t* b, int, int) {
+    return Simd::bf16_in_order(Simd::load_bf16(halves(b)));
+  }
+  ESPALIER_LANES static Simd::B codes(const std::uint8_t* b, int, int j) {
+    return Simd::lookup(nibbles(b + kHalfRow, j), kRaisedFp4);
+  }
 };
 
 // Floats of four bits with a float of eight bits for each 16 values, and one for all.

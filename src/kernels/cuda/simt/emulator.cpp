@@ -312,9 +312,13 @@ class Workers {
 
 }  // namespace
 
-const Place& at() { return block->current().place; }
+const Place& at() {
+  return block->current().place;
+}
 
-void meet(int width) { block->wait(block->meeting(width)); }
+void meet(int width) {
+  block->wait(block->meeting(width));
+}
 
 std::uint64_t exchange(int width, std::uint64_t bits, int number) {
   Fiber& self = block->current();
@@ -334,7 +338,9 @@ const Words* exchange_words(const Words& mine) {
   return all;
 }
 
-bool copies_come_early() { return order_number() == 1; }
+bool copies_come_early() {
+  return order_number() == 1;
+}
 
 void run(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads == 0 || grid.threads > kMostThreads) give_up("a block has 1 to 1024 threads");

@@ -16,9 +16,15 @@
 namespace espalier::kernels::simt {
 
 inline constexpr bool kRowsAreShared = true;
-ESPALIER_ON_DEVICE inline int row_part() { return espalier::simt::thread() / 16; }
-ESPALIER_ON_DEVICE inline int row_parts() { return espalier::simt::threads() / 16; }
-ESPALIER_ON_DEVICE inline void meet() { espalier::simt::meet(); }
+ESPALIER_ON_DEVICE inline int row_part() {
+  return espalier::simt::thread() / 16;
+}
+ESPALIER_ON_DEVICE inline int row_parts() {
+  return espalier::simt::threads() / 16;
+}
+ESPALIER_ON_DEVICE inline void meet() {
+  espalier::simt::meet();
+}
 
 // Bits of floats of 16 and 8 bits, without tables.
 ESPALIER_ON_DEVICE inline float float_of_bits(std::uint32_t bits) {
@@ -113,9 +119,7 @@ struct Simd {
   ESPALIER_ON_DEVICE static F abs(F a) { return fabsf(a); }
   ESPALIER_ON_DEVICE static F round(F a) { return rintf(a); }
   static constexpr float kLeastPower = -200.0f, kMostPower = 127.99f;
-  ESPALIER_ON_DEVICE static F power_of_two(int n) {
-    return float_of_bits(static_cast<std::uint32_t>(n + 127) << 23);
-  }
+  ESPALIER_ON_DEVICE static F power_of_two(int n) { return float_of_bits(static_cast<std::uint32_t>(n + 127) << 23); }
   // a * 2^n, n whole and within [-200, 200], rounded once.
   ESPALIER_ON_DEVICE static F scale_by_power(F a, F n) {
     const auto power = static_cast<int>(n);

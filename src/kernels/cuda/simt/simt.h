@@ -33,7 +33,7 @@ namespace espalier::simt {
 // How a kernel is launched.
 struct Shape {
   unsigned blocks_x, blocks_y = 1;
-  unsigned threads = 128;         // of a block, a multiple of 32
+  unsigned threads = 128;        // of a block, a multiple of 32
   std::size_t shared_bytes = 0;  // of a block's shared memory
 };
 
@@ -41,14 +41,26 @@ struct Shape {
 
 using Stream = cudaStream_t;
 
-ESPALIER_ON_DEVICE inline int thread() { return static_cast<int>(threadIdx.x); }
-ESPALIER_ON_DEVICE inline int threads() { return static_cast<int>(blockDim.x); }
-ESPALIER_ON_DEVICE inline int block_x() { return static_cast<int>(blockIdx.x); }
-ESPALIER_ON_DEVICE inline int block_y() { return static_cast<int>(blockIdx.y); }
-ESPALIER_ON_DEVICE inline int blocks_x() { return static_cast<int>(gridDim.x); }
+ESPALIER_ON_DEVICE inline int thread() {
+  return static_cast<int>(threadIdx.x);
+}
+ESPALIER_ON_DEVICE inline int threads() {
+  return static_cast<int>(blockDim.x);
+}
+ESPALIER_ON_DEVICE inline int block_x() {
+  return static_cast<int>(blockIdx.x);
+}
+ESPALIER_ON_DEVICE inline int block_y() {
+  return static_cast<int>(blockIdx.y);
+}
+ESPALIER_ON_DEVICE inline int blocks_x() {
+  return static_cast<int>(gridDim.x);
+}
 
 // All threads of the block wait for one another; what they wrote before is seen behind it.
-ESPALIER_ON_DEVICE inline void meet() { __syncthreads(); }
+ESPALIER_ON_DEVICE inline void meet() {
+  __syncthreads();
+}
 // The same of kWidth neighbours: 16 or 32.
 template <int kWidth>
 ESPALIER_ON_DEVICE unsigned neighbours() {
@@ -75,7 +87,9 @@ ESPALIER_ON_DEVICE T* shared() {
   return reinterpret_cast<T*>(memory);
 }
 
-ESPALIER_ON_DEVICE inline int dot4_signed(int a, int b, int sum) { return __dp4a(a, b, sum); }
+ESPALIER_ON_DEVICE inline int dot4_signed(int a, int b, int sum) {
+  return __dp4a(a, b, sum);
+}
 ESPALIER_ON_DEVICE inline int dot4_unsigned(unsigned a, int b, int sum) {
   int out;
   asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
@@ -86,8 +100,12 @@ ESPALIER_ON_DEVICE inline int kept(int number) {
   asm volatile("" : "+r"(number));
   return number;
 }
-ESPALIER_ON_DEVICE inline int count_bits(std::uint64_t bits) { return __popcll(bits); }
-ESPALIER_ON_DEVICE inline int lowest_bit(std::uint64_t bits) { return __ffsll(static_cast<long long>(bits)) - 1; }  // not of 0
+ESPALIER_ON_DEVICE inline int count_bits(std::uint64_t bits) {
+  return __popcll(bits);
+}
+ESPALIER_ON_DEVICE inline int lowest_bit(std::uint64_t bits) {
+  return __ffsll(static_cast<long long>(bits)) - 1;
+}  // not of 0
 // Four bytes of eight, `high` being the upper four: those that the nibbles of `which` name.
 ESPALIER_ON_DEVICE inline unsigned pick_bytes(unsigned low, unsigned high, unsigned which) {
   return __byte_perm(low, high, which);
@@ -97,17 +115,15 @@ ESPALIER_ON_DEVICE inline unsigned pick_bytes(unsigned low, unsigned high, unsig
 // words t and t + 4 (of four bytes, or two bf16); of b's column g the same words; of c row g in columns 2 t, 2 t + 1, then row
 // g + 8. Bytes are signed, and their sums exact; those of bf16 are rounded as the device does.
 ESPALIER_ON_DEVICE inline void mma_s8(int (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 // The same of half as many k: words t.
 ESPALIER_ON_DEVICE inline void mma_s8(int (&c)[4], const unsigned (&a)[2], unsigned b) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 ESPALIER_ON_DEVICE inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile(
@@ -140,12 +156,24 @@ void launch(Stream stream, const Shape& shape, void (*kernel)(Parameters...), co
 
 using Stream = void*;
 
-inline int thread() { return emulator::at().thread; }
-inline int threads() { return emulator::at().threads; }
-inline int block_x() { return emulator::at().block_x; }
-inline int block_y() { return emulator::at().block_y; }
-inline int blocks_x() { return emulator::at().blocks_x; }
-inline void meet() { emulator::meet(emulator::kBlock); }
+inline int thread() {
+  return emulator::at().thread;
+}
+inline int threads() {
+  return emulator::at().threads;
+}
+inline int block_x() {
+  return emulator::at().block_x;
+}
+inline int block_y() {
+  return emulator::at().block_y;
+}
+inline int blocks_x() {
+  return emulator::at().blocks_x;
+}
+inline void meet() {
+  emulator::meet(emulator::kBlock);
+}
 template <int kWidth>
 void meet_neighbours() {
   emulator::meet(kWidth);
@@ -173,13 +201,18 @@ inline int dot4_signed(int a, int b, int sum) {
   return sum;
 }
 inline int dot4_unsigned(unsigned a, int b, int sum) {
-  for (int i = 0; i < 4; ++i)
-    sum += static_cast<int>(a >> (8 * i) & 255) * static_cast<std::int8_t>(b >> (8 * i));
+  for (int i = 0; i < 4; ++i) sum += static_cast<int>(a >> (8 * i) & 255) * static_cast<std::int8_t>(b >> (8 * i));
   return sum;
 }
-inline int kept(int number) { return number; }
-inline int count_bits(std::uint64_t bits) { return __builtin_popcountll(bits); }
-inline int lowest_bit(std::uint64_t bits) { return __builtin_ctzll(bits); }
+inline int kept(int number) {
+  return number;
+}
+inline int count_bits(std::uint64_t bits) {
+  return __builtin_popcountll(bits);
+}
+inline int lowest_bit(std::uint64_t bits) {
+  return __builtin_ctzll(bits);
+}
 inline unsigned pick_bytes(unsigned low, unsigned high, unsigned which) {
   const std::uint64_t all = std::uint64_t{high} << 32 | low;
   unsigned out = 0;
@@ -224,7 +257,9 @@ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
   });
 }
 
-inline std::size_t most_shared_bytes() { return 227 * 1024; }
+inline std::size_t most_shared_bytes() {
+  return 227 * 1024;
+}
 
 template <class... Parameters, class... Arguments>
 void launch(Stream, const Shape& shape, void (*kernel)(Parameters...), const Arguments&... arguments) {

@@ -45,7 +45,8 @@ void look_up_ngrams(const NgramOp& op, const std::vector<const Tensor*>& tables,
       const auto head =
           static_cast<std::size_t>(back - 1) * static_cast<std::size_t>(op.heads_each) + static_cast<std::size_t>(i);
       const std::int64_t size = op.sizes[head], rest = static_cast<std::int64_t>(mixed) % size;
-      copy_row(tables, op.offsets[head] + (rest < 0 ? rest + size : rest), out + static_cast<std::int64_t>(head) * each);
+      copy_row(tables, op.offsets[head] + (rest < 0 ? rest + size : rest),
+               out + static_cast<std::int64_t>(head) * each);
     }
   }
 }
