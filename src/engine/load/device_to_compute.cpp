@@ -2,21 +2,32 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <charconv>
+#include <string>
+#include <system_error>
 
 namespace espalier {
 namespace {
 
-// "cuda:1" is the second one.
-std::pair<std::string_view, int> kind_and_number(std::string_view word) {
+// What a word names: "cuda:1" is the second one, which llama.cpp calls CUDA1, and its "none" is the CPU.
+struct Named {
+  std::string kind;
+  int number = 0;  // -1: it is not one
+};
+
+Named named(std::string word) {
+  for (char& c : word)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (word == "none") word = "cpu";
+  if (word == "gpu") word = "cuda";
+  if (word.starts_with("cuda") && word.size() > 4 && word[4] != ':') word.insert(4, ":");
   const std::size_t colon = word.find(':');
-  if (colon == std::string_view::npos) return {word, 0};
-  int number = 0;
-  for (const char c : word.substr(colon + 1)) {
-    if (c < '0' || c > '9' || number > 1000) return {word, 0};
-    number = 10 * number + (c - '0');
-  }
-  return {word.substr(0, colon), colon + 1 < word.size() ? number : -1};
+  Named out{word.substr(0, colon)};
+  if (colon == std::string::npos) return out;
+  const char* const end = word.data() + word.size();
+  const auto [at, failed] = std::from_chars(word.data() + colon + 1, end, out.number);
+  if (failed != std::errc() || at != end || out.number < 0) out.number = -1;
+  return out;
 }
 
 }  // namespace
@@ -36,7 +47,7 @@ KvMemory DeviceToCompute::kv_memory(KvMemory chosen) const {
 }
 
 Result<> check_device(const EngineOptions& options) {
-  const auto [kind, number] = kind_and_number(options.device);
+  const auto [kind, number] = named(options.device);
   const bool known = kind == "auto" || kind == "cpu" || kind == "cuda" || kind == "emu";
   if (known && number >= 0) return success();
   return bad_request(
@@ -49,7 +60,7 @@ Result<> check_device(const EngineOptions& options) {
 
 Result<std::unique_ptr<DeviceToCompute>> open_device(const EngineOptions& options) {
   ESP_CHECK(check_device(options));
-  auto [word, number] = kind_and_number(options.device);
+  auto [word, number] = named(options.device);
   if (word == "auto") word = device::Device::count(device::Kind::cuda) > 0 ? "cuda" : "cpu";
   if (word == "cpu") return std::unique_ptr<DeviceToCompute>();
   auto compute = std::make_unique<DeviceToCompute>();

@@ -1,7 +1,10 @@
 # The shared objects of devices: the same .cu files by nvcc (libespalier_cuda.so, tools/cuda.sh) and by the host's compiler
 # against the emulator (libespalier_emu.so). Included from src/.
+if(CMAKE_CROSSCOMPILING OR APPLE OR ESPALIER_FUZZ)
+  return()  # fibers of another system; fuzzers have nothing to do with devices
+endif()
 file(GLOB device_kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_CURRENT_SOURCE_DIR}/device/library/*.cu)
-list(FILTER device_kernels EXCLUDE REGEX "/cuda_table\\.cu$|/tensor_cores/")
+list(FILTER device_kernels EXCLUDE REGEX "/cuda_table\\.cu$")
 find_package(Boost 1.81 REQUIRED COMPONENTS context)  # fibers: the emulator's threads
 add_library(espalier_emu SHARED ${device_kernels}
   ${CMAKE_CURRENT_SOURCE_DIR}/device/library/emu_table.cpp ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/simt/emulator.cpp)
@@ -10,3 +13,6 @@ set_source_files_properties(${device_kernels} PROPERTIES LANGUAGE CXX COMPILE_OP
 set_target_properties(espalier_emu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 target_include_directories(espalier_emu PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(espalier_emu PRIVATE espalier_options fmt::fmt-header-only Boost::context Threads::Threads)
+if(ESPALIER_TESTS)
+  add_dependencies(device_test espalier_emu)
+endif()
