@@ -23,8 +23,8 @@ struct Routed {
   std::vector<float> values;
 
   // Ids from `count` on have no expert here; `favourites`: how many of the experts anybody chooses.
-  Routed(std::mt19937_64& rng, int rows, int chosen, int count, int ids, int favourites)
-      : rows(rows), chosen(chosen), count(count), stride(2 * chosen + 1) {
+  Routed(std::mt19937_64& rng, int of_rows, int choices, int experts, int ids, int favourites)
+      : rows(of_rows), chosen(choices), count(experts), stride(2 * choices + 1) {
     values = random_floats(rng, static_cast<std::size_t>(rows * stride));
     std::vector<int> all(static_cast<std::size_t>(ids));
     for (int row = 0; row < rows; ++row) {

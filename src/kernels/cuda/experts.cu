@@ -6,7 +6,7 @@
 namespace espalier::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kThreads = 256;
 
 // The sum of all threads' numbers before this one's, and of all. Shared memory: an int for each warp.
 struct BlockScan {
@@ -24,7 +24,7 @@ struct BlockScan {
     simt::meet();
     before = upto - number;
     all = 0;
-    for (int w = 0; w < kWarps; ++w) {
+    for (int w = 0; w < simt::threads() / 32; ++w) {
       if (w < warp) before += of_warps[w];
       all += of_warps[w];
     }
@@ -58,12 +58,13 @@ struct Choices {
 ESPALIER_GLOBAL void group(GroupByExpertTask t) {
   const int own = simt::block_x(), chosen = t.places.chosen, most = t.places.rows * chosen;
   const bool none = own == t.places.count;
+  const int each = simt::threads() * kEach;
   int earlier = 0;
-  for (int first = 0; first < most; first += kThreads * kEach)
+  for (int first = 0; first < most; first += each)
     earlier += Choices(t, first + simt::thread() * kEach).count([&](int e) { return e >= 0 && e < own; });
   int place = BlockScan(earlier).all;
   if (simt::thread() == 0) t.places.begin[own] = place;
-  for (int first = 0; first < most; first += kThreads * kEach) {
+  for (int first = 0; first < most; first += each) {
     const Choices choices(t, first + simt::thread() * kEach);
     const auto is_own = [&](int e) { return none ? e >= own : e == own; };
     const BlockScan scan(choices.count(is_own));
@@ -129,7 +130,9 @@ struct alignas(16) Sixteen {
 }  // namespace
 
 void group_by_expert(simt::Stream stream, const GroupByExpertTask& task) {
-  simt::launch(stream, {static_cast<unsigned>(task.places.count + 1), 1, kThreads, kWarps * sizeof(int)}, group, task);
+  const unsigned threads = task.places.most() <= 32 * kEach ? 32 : kThreads;
+  simt::launch(stream, {static_cast<unsigned>(task.places.count + 1), 1, threads, kThreads / 32 * sizeof(int)}, group,
+               task);
 }
 
 void gather_rows(simt::Stream stream, const GatherRowsTask& task) {

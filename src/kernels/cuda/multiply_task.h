@@ -22,4 +22,12 @@ struct MultiplyTask {
 };
 void multiply(simt::Stream stream, const MultiplyTask& task);
 
+// The same of panels and rows of bf16 (rows as to_bf16() makes them) by tensor cores, which do not round as a CPU does: not its
+// bits, but the same ones whatever rows stand beside a row. K is summed up in groups of 1,024, each from zero, which are added in
+// order.
+struct MultiplyTensorTask {
+  MatmulTask of;
+};
+void multiply_tensor(simt::Stream stream, const MultiplyTensorTask& task);
+
 }  // namespace espalier::cuda

@@ -269,12 +269,13 @@ class Workers {
       {
         const std::scoped_lock lock(mutex_);
         ++round_;
-        busy_ = static_cast<int>(threads_.size());
+        open_ = true;
       }
       changed_.notify_all();
     }
     take_blocks();
     std::unique_lock lock(mutex_);
+    open_ = false;  // who did not come by now is not waited for
     done_.wait(lock, [this] { return busy_ == 0; });
   }
 
@@ -288,9 +289,10 @@ class Workers {
     unsigned seen = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return stopping_ || round_ != seen; });
+      changed_.wait(lock, [&] { return stopping_ || (open_ && round_ != seen); });
       if (stopping_) return;
       seen = round_;
+      ++busy_;
       lock.unlock();
       take_blocks();
       lock.lock();
@@ -307,7 +309,7 @@ class Workers {
   unsigned count_ = 0, round_ = 0;
   std::atomic<unsigned> next_{0};
   int busy_ = 0;
-  bool stopping_ = false;
+  bool open_ = false, stopping_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,333 @@
+// Products of bf16 by tensor cores: few rows, whose K many warps share, and many rows.
+#include "kernels/cuda/bf16_chunks.h"
+#include "kernels/cuda/multiply_task.h"
+
+namespace espalier::cuda {
+namespace {
+
+using namespace bf16_chunks;
+
+constexpr int kStage = 2;  // chunks that are asked for together
+constexpr int kStagesOfGroup = kGroup / kValues / kStage;
+
+ESPALIER_ON_DEVICE const std::uint8_t* row_of(const MatmulTask& t, int row) {
+  return static_cast<const std::uint8_t*>(t.x) + static_cast<std::size_t>(row) * t.x_stride;
+}
+ESPALIER_ON_DEVICE const std::uint8_t* panel_of(const MatmulTask& t, const BlockRows& rows, int panel) {
+  return rows.panels + static_cast<std::size_t>(panel) * t.panel_bytes;
+}
+
+// Few rows: a block of threads takes a panel, or a pair, and each of its warps other groups of K, which stream to memory of
+// its own. The groups of a round are added in order.
+template <int kTiles>
+struct FewPlan {
+  static constexpr int kRows = 8 * kTiles, kPitch = 20, kSlots = kTiles == 1 ? 4 : 3, kAhead = kSlots - 1;
+  static constexpr int kSlot = kStage * (kPanelBytes + kRows * kRowBytes);
+  int panels, warps;  // of a block; warps of a panel
+
+  ESPALIER_EITHER int threads() const { return 32 * panels * warps; }
+  ESPALIER_EITHER int totals() const { return BlockSums{panels}.bytes(kRows); }
+  ESPALIER_EITHER int sums() const { return panels * warps * kRows * kPitch * 4; }
+  ESPALIER_EITHER int bytes() const { return totals() + sums() + panels * warps * kSlots * kSlot; }
+};
+
+template <int kTiles>
+class Few {
+ public:
+  using Plan = FewPlan<kTiles>;
+  ESPALIER_ON_DEVICE Few(const MatmulTask& t, const Plan& plan, const BlockRows& rows)
+      : t_(t),
+        plan_(plan),
+        rows_(rows),
+        length_(t),
+        warp_(simt::thread() / 32),
+        first_panel_(t.panel_begin + simt::block_x() * plan.panels),
+        panel_(panel_of(t, rows, first_panel_ + warp_ % plan.panels)),
+        asked_group_(warp_ / plan.panels) {}
+
+  ESPALIER_ON_DEVICE void run() {
+    const int groups = length_.groups();
+    ESPALIER_UNROLL(1)
+    for (int i = 0; i < Plan::kAhead; ++i) ask();
+    for (int first = 0; first < groups; first += plan_.warps) {
+      const int group = first + warp_ / plan_.panels;
+      if (group < groups) sum_up(group);
+      simt::meet();
+      add_groups(first, groups - first < plan_.warps ? groups - first : plan_.warps);
+      simt::meet();
+    }
+    BlockSums{plan_.panels}.finish(t_, rows_, first_panel_);
+  }
+
+ private:
+  ESPALIER_ON_DEVICE int stages_of(int group) const {
+    const int left = length_.chunks - group * (kGroup / kValues), stages = (left + kStage - 1) / kStage;
+    return stages < kStagesOfGroup ? stages : kStagesOfGroup;
+  }
+  ESPALIER_ON_DEVICE std::uint8_t* slot(int number) const {
+    return simt::shared<std::uint8_t>() + plan_.totals() + plan_.sums() +
+           (warp_ * Plan::kSlots + number) * Plan::kSlot;
+  }
+  ESPALIER_ON_DEVICE float* sums_of(int panel, int group_of_round) const {
+    return simt::shared<float>() + plan_.totals() / 4 + (group_of_round * plan_.panels + panel) * Plan::kRows * Plan::kPitch;
+  }
+
+  // The next stage of this warp's groups, in order.
+  ESPALIER_ON_DEVICE void ask() {
+    if (asked_group_ < length_.groups()) {
+      std::uint8_t* const to = slot(asked_slot_);
+      const int chunk = asked_group_ * (kGroup / kValues) + asked_stage_ * kStage, lane = simt::thread() % 32;
+      ESPALIER_UNROLL(4)
+      for (int i = lane; i < kStage * 64; i += 32) {
+        const int pair = chunk * kPairs + i / 4;
+        const bool there = pair < length_.pairs;
+        copies_.copy16(to + i / 64 * kPanelBytes + place_of(i % 64), panel_ + (there ? pair * 64 + i % 4 * 16 : 0), there);
+      }
+      ESPALIER_UNROLL(8)
+      for (int i = 0; i < kTiles * kStage; ++i) {
+        const int part = i / kTiles, row = i % kTiles * 8 + lane / 4, last = rows_.end - rows_.begin - 1;
+        const bool there = chunk + part < length_.chunks;
+        const std::uint8_t* const from = row_of(t_, rows_.begin + (row < last ? row : last));
+        copies_.copy16(to + kStage * kPanelBytes + (part * Plan::kRows + row) * kRowBytes + lane % 4 * 16,
+                       from + (there ? (chunk + part) * kRowBytes + lane % 4 * 16 : 0), there);
+      }
+      if (++asked_stage_ == stages_of(asked_group_)) {
+        asked_stage_ = 0;
+        asked_group_ += plan_.warps;
+      }
+      asked_slot_ = asked_slot_ + 1 == Plan::kSlots ? 0 : asked_slot_ + 1;
+    }
+    copies_.commit();
+  }
+
+  ESPALIER_ON_DEVICE void sum_up(int group) {
+    float sums[kTiles][4] = {};
+    const int stages = stages_of(group);
+    for (int stage = 0; stage < stages; ++stage) {
+      copies_.template wait<Plan::kAhead - 1>();
+      simt::meet_neighbours<32>();
+      ask();
+      const std::uint8_t* const at = slot(slot_);
+      ESPALIER_UNROLL(2)
+      for (int part = 0; part < kStage; ++part) {
+        const PanelChunk panel(at + part * kPanelBytes);
+        ESPALIER_UNROLL(4)
+        for (int tile = 0; tile < kTiles; ++tile)
+          add(sums[tile], panel,
+              RowChunk::of(at + kStage * kPanelBytes + (part * Plan::kRows + 8 * tile) * kRowBytes));
+      }
+      slot_ = slot_ + 1 == Plan::kSlots ? 0 : slot_ + 1;
+    }
+    ESPALIER_UNROLL(4)
+    for (int tile = 0; tile < kTiles; ++tile)
+      store(sums_of(warp_ % plan_.panels, warp_ / plan_.panels) + 8 * tile * Plan::kPitch, Plan::kPitch, sums[tile]);
+  }
+
+  // Adds a round's groups to the totals, which the first one begins.
+  ESPALIER_ON_DEVICE void add_groups(int first, int count) const {
+    const BlockSums totals{plan_.panels};
+    for (int i = simt::thread(); i < (rows_.end - rows_.begin) * plan_.panels * 16; i += simt::threads()) {
+      const int row = i / (16 * plan_.panels), panel = i / 16 % plan_.panels, column = i % 16;
+      float* const total = totals.at(row, panel, column);
+      float sum = first == 0 ? 0.0f : *total;
+      for (int group = 0; group < count; ++group) {
+        const float of_group = sums_of(panel, group)[row * Plan::kPitch + column];
+        sum = first + group == 0 ? of_group : sum + of_group;
+      }
+      *total = sum;
+    }
+  }
+
+  const MatmulTask& t_;
+  const Plan& plan_;
+  const BlockRows rows_;
+  const Length length_;
+  const int warp_, first_panel_;
+  const std::uint8_t* const panel_;
+  simt::AsyncCopies copies_;
+  int asked_group_, asked_stage_ = 0, asked_slot_ = 0, slot_ = 0;
+};
+
+// Many rows: a warp takes kPanels panels and 8 * kTiles rows, all of K; the warps of a block share what streams to its memory.
+template <int kPanels, int kTiles>
+struct ManyPlan {
+  static constexpr int kSlots = 3, kAhead = kSlots - 1;
+  int panel_warps, row_warps;
+
+  ESPALIER_EITHER int threads() const { return 32 * panel_warps * row_warps; }
+  ESPALIER_EITHER int panels() const { return panel_warps * kPanels; }
+  ESPALIER_EITHER int rows() const { return row_warps * kTiles * 8; }
+  ESPALIER_EITHER int panel_slot() const { return panels() * kStage * kPanelBytes; }
+  ESPALIER_EITHER int slot() const { return panel_slot() + rows() * kStage * kRowBytes; }
+  ESPALIER_EITHER int bytes() const {
+    const int sums = BlockSums{panels()}.bytes(rows());
+    return sums > kSlots * slot() ? sums : kSlots * slot();
+  }
+};
+
+template <int kPanels, int kTiles>
+class Many {
+ public:
+  using Plan = ManyPlan<kPanels, kTiles>;
+  ESPALIER_ON_DEVICE Many(const MatmulTask& t, const Plan& plan, const BlockRows& rows)
+      : t_(t),
+        plan_(plan),
+        rows_(rows),
+        length_(t),
+        first_panel_(t.panel_begin + simt::block_x() * plan.panels()),
+        warp_panel_(simt::thread() / 32 % plan.panel_warps * kPanels),
+        warp_row_(simt::thread() / 32 / plan.panel_warps * kTiles * 8) {}
+
+  ESPALIER_ON_DEVICE void run() {
+    const int stages = (length_.chunks + kStage - 1) / kStage;
+    ESPALIER_UNROLL(1)
+    for (int stage = 0; stage < Plan::kAhead; ++stage) ask(stage, stages);
+    for (int stage = 0; stage < stages; ++stage) {
+      copies_.template wait<Plan::kAhead - 1>();
+      simt::meet();
+      ask(stage + Plan::kAhead, stages);  // where the stage before was
+      add_stage(stage);
+      if ((stage + 1) % kStagesOfGroup == 0 || stage + 1 == stages) add_group(stage < kStagesOfGroup);
+    }
+    finish();
+  }
+
+ private:
+  ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
+    return simt::shared<std::uint8_t>() + stage % Plan::kSlots * plan_.slot();
+  }
+
+  ESPALIER_ON_DEVICE void ask(int stage, int stages) {
+    if (stage < stages) {
+      ask_for_panels(stage, slot(stage));
+      ask_for_rows(stage, slot(stage) + plan_.panel_slot());
+    }
+    copies_.commit();
+  }
+  // [panel][chunk]; what is not there becomes zeros.
+  ESPALIER_ON_DEVICE void ask_for_panels(int stage, std::uint8_t* to) {
+    constexpr int kPieces = kStage * 64;
+    const int piece = simt::thread() % kPieces, pair = stage * kStage * kPairs + piece / 4;
+    ESPALIER_UNROLL(4)
+    for (int panel = simt::thread() / kPieces; panel < plan_.panels(); panel += simt::threads() / kPieces) {
+      const bool there = pair < length_.pairs && first_panel_ + panel < t_.panel_end;
+      const std::uint8_t* const from = there ? panel_of(t_, rows_, first_panel_ + panel) + pair * 64 + piece % 4 * 16 : rows_.panels;
+      copies_.copy16(to + (panel * kStage + piece / 64) * kPanelBytes + place_of(piece % 64), from, there);
+    }
+  }
+  // [chunk][row]
+  ESPALIER_ON_DEVICE void ask_for_rows(int stage, std::uint8_t* to) {
+    constexpr int kPieces = kStage * 4;
+    const int piece = simt::thread() % kPieces, part = piece / 4, chunk = stage * kStage + part;
+    ESPALIER_UNROLL(4)
+    for (int row = simt::thread() / kPieces; row < plan_.rows(); row += simt::threads() / kPieces) {
+      const bool there = chunk < length_.chunks && rows_.begin + row < rows_.end;
+      const std::uint8_t* const from = row_of(t_, there ? rows_.begin + row : rows_.begin);
+      copies_.copy16(to + (part * plan_.rows() + row) * kRowBytes + piece % 4 * 16,
+                     from + (there ? chunk * kRowBytes + piece % 4 * 16 : 0), there);
+    }
+  }
+
+  ESPALIER_ON_DEVICE void add_stage(int stage) {
+    const std::uint8_t* const panels = slot(stage) + warp_panel_ * kStage * kPanelBytes;
+    const std::uint8_t* const rows = slot(stage) + plan_.panel_slot() + warp_row_ * kRowBytes;
+    ESPALIER_UNROLL(2)
+    for (int part = 0; part < kStage; ++part) {
+      RowChunk of_rows[kTiles];
+      ESPALIER_UNROLL(4)
+      for (int tile = 0; tile < kTiles; ++tile)
+        of_rows[tile] = RowChunk::of(rows + (part * plan_.rows() + 8 * tile) * kRowBytes);
+      ESPALIER_UNROLL(4)
+      for (int p = 0; p < kPanels; ++p) {
+        const PanelChunk panel(panels + (p * kStage + part) * kPanelBytes);
+        ESPALIER_UNROLL(4)
+        for (int tile = 0; tile < kTiles; ++tile) add(group_[p][tile], panel, of_rows[tile]);
+      }
+    }
+  }
+  ESPALIER_ON_DEVICE void add_group(bool first) {
+    ESPALIER_UNROLL(4)
+    for (int p = 0; p < kPanels; ++p) {
+      ESPALIER_UNROLL(4)
+      for (int tile = 0; tile < kTiles; ++tile) {
+        ESPALIER_UNROLL(4)
+        for (int i = 0; i < 4; ++i) {
+          total_[p][tile][i] = first ? group_[p][tile][i] : total_[p][tile][i] + group_[p][tile][i];
+          group_[p][tile][i] = 0.0f;
+        }
+      }
+    }
+  }
+
+  ESPALIER_ON_DEVICE void finish() {
+    const BlockSums sums{plan_.panels()};
+    simt::meet();  // others may still read what was staged
+    ESPALIER_UNROLL(4)
+    for (int p = 0; p < kPanels; ++p) {
+      ESPALIER_UNROLL(4)
+      for (int tile = 0; tile < kTiles; ++tile)
+        store(sums.at(warp_row_ + 8 * tile, warp_panel_ + p, 0), sums.pitch(), total_[p][tile]);
+    }
+    simt::meet();
+    sums.finish(t_, rows_, first_panel_);
+  }
+
+  const MatmulTask& t_;
+  const Plan& plan_;
+  const BlockRows rows_;
+  const Length length_;
+  const int first_panel_, warp_panel_, warp_row_;
+  simt::AsyncCopies copies_;
+  float group_[kPanels][kTiles][4] = {}, total_[kPanels][kTiles][4] = {};
+};
+
+template <int kTiles>
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork work, FewPlan<kTiles> plan) {
+  const BlockRows rows = find_rows(work, FewPlan<kTiles>::kRows);
+  if (rows.begin < rows.end) Few<kTiles>(work.of, plan, rows).run();
+}
+template <int kPanels, int kTiles>
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, 1) void multiply_many(MultiplyWork work, ManyPlan<kPanels, kTiles> plan) {
+  const BlockRows rows = find_rows(work, plan.rows());
+  if (rows.begin < rows.end) Many<kPanels, kTiles>(work.of, plan, rows).run();
+}
+
+unsigned blocks(int panels, int each) { return static_cast<unsigned>((panels + each - 1) / each); }
+
+template <int kTiles>
+void launch_few(simt::Stream stream, const MultiplyWork& work) {
+  const auto groups = static_cast<int>((work.of.k + kGroup - 1) / kGroup);
+  const auto room = static_cast<int>(simt::most_shared_bytes());
+  FewPlan<kTiles> plan{work.of.paired ? 2 : 1, groups < 8 ? groups : 8};
+  while (plan.warps > 1 && plan.bytes() > room) --plan.warps;
+  simt::launch(stream,
+               {blocks(work.panels(), plan.panels), work.tiles(plan.kRows), static_cast<unsigned>(plan.threads()),
+                static_cast<std::size_t>(plan.bytes())},
+               multiply_few<kTiles>, work, plan);
+}
+template <int kPanels, int kTiles>
+void launch_many(simt::Stream stream, const MultiplyWork& work, const ManyPlan<kPanels, kTiles>& plan) {
+  simt::launch(stream,
+               {blocks(work.panels(), plan.panels()), work.tiles(plan.rows()), static_cast<unsigned>(plan.threads()),
+                static_cast<std::size_t>(plan.bytes())},
+               multiply_many<kPanels, kTiles>, work, plan);
+}
+
+}  // namespace
+
+void multiply_tensor(simt::Stream stream, const MultiplyTensorTask& task) {
+  const MultiplyWork work{task.of, nullptr, nullptr, nullptr, 0, 0};
+  if (work.rows() <= 0 || work.panels() <= 0) return;
+  constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
+  const ManyPlan<4, 4> large{2, 4};
+  if (work.rows() <= 8)
+    launch_few<1>(stream, work);
+  else if (work.rows() <= 32)
+    launch_few<4>(stream, work);
+  else if (blocks(work.panels(), large.panels()) * work.tiles(large.rows()) < kManyBlocks)
+    launch_many<1, 4>(stream, work, {2, 2});
+  else
+    launch_many<4, 4>(stream, work, large);
+}
+
+}  // namespace espalier::cuda
