@@ -45,6 +45,7 @@ struct PanelChunk {
     }
   }
 };
+// The same of rows.
 struct alignas(16) RowChunk {
   unsigned word[2][2];
   ESPALIER_ON_DEVICE static RowChunk of(const std::uint8_t* rows) {

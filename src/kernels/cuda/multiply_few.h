@@ -38,6 +38,7 @@ struct Layout {
   ESPALIER_EITHER int bytes() const { return 2 * set() + kSlots * stage(); }
 };
 
+// What a thread of it does.
 template <class Format>
 class Kernel {
  public:

@@ -78,6 +78,7 @@ struct Shape {
   ESPALIER_EITHER int set() const { return panels * kWeights + rows() * kRowFloats; }  // floats of a round
 };
 
+// What a thread of it does.
 template <class Weights, bool kFew>
 class Kernel {
  public:

@@ -41,6 +41,7 @@ inline constexpr int kBaseBits = 0x4b400000 - (kRaised<Format> << 23);
 template <int kPanels, int kTiles>
 inline constexpr bool kTwoBytes = kPanels * kTiles == 1;
 
+// What a thread of it does.
 template <class Format, int kPanels, int kTiles>
 class Kernel {
  public:

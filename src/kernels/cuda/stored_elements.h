@@ -16,6 +16,7 @@ using kernels::simt::each;
 struct alignas(16) FourFloats {
   float x[4];
 };
+// Sixteen bytes that are loaded at once.
 struct alignas(16) FourWords {
   std::uint32_t x[4];
 };
