@@ -13,7 +13,7 @@ In this order, and each part only while time is left:
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
     sanitizer  compute-sanitizer over the kernels' tests, where it is installed
 
-At the end stands one table: what was wanted, what was measured, in parts of what the card reaches. Nothing is fetched.
+At the end stands one table of what was measured, the kernels beside what a copy within the card reaches. Nothing is fetched.
 """
 import argparse
 import json
@@ -35,8 +35,6 @@ SHAPES = {
              "head_dim": 16, "vocab_size": 512}}
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "max_position_embeddings": 32768, "rms_norm_eps": 1e-5,
          "rope_theta": 500000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
-# tokens/s or shares wanted of an H100; docs/devices.md has the reasons.
-WANTED = {"decode of one, of memory's bandwidth": 0.75, "products of 512 rows, of cuBLAS": 0.60}
 
 
 class Clock:

@@ -26,7 +26,7 @@ class DeviceExecutor final : public Executor {
     for (const auto& stage : lowered_.stages) stage->launch(launches_);
     bring_down(rows);
     graphs_.go(launches_);
-    if (const auto done = device_.wait(); !done.ok()) throw DeviceFailure(done.error().message);
+    given_by_device(device_.wait());
     read(batch, rows);
     return {logits_.as<float>(), static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)};
   }

@@ -13,7 +13,7 @@
 #include <random>
 #include <string_view>
 
-#include "device/random_weights.h"
+#include "device/random_panels.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/matmul/matmul.h"
@@ -109,7 +109,7 @@ class Bench {
       std::memcpy(x.data(), floats.data(), x.size());
     const Memory rows_there = on_device(*device_, x),
                  out = device_->allocate(static_cast<std::size_t>(most * outputs) * 4).value();
-    cuda::MultiplyTask task{{}, type, whole ? cuda::RowsAs::int8 : cuda::RowsAs::f32};
+    cuda::MultiplyTask task{{}, type, format};
     task.of.panel_bytes = one.panel_bytes();
     task.of.k = k;
     task.of.outputs = task.of.out_stride = outputs;
@@ -153,7 +153,7 @@ class Bench {
     const int pieces = sequences >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
               each = (blocks + pieces - 1) / pieces;
     const Memory partials =
-        device_->allocate(static_cast<std::size_t>(sequences * blocks * heads * FoldStates::stride_of(dim)) * 4)
+        device_->allocate(static_cast<std::size_t>(sequences * pieces * each * heads * FoldStates::stride_of(dim)) * 4)
             .value();
     cuda::AttendTask task{};
     task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads),

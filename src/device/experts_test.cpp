@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "device/random_weights.h"
+#include "device/random_panels.h"
 #include "kernels/cuda/experts_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"
@@ -14,8 +14,6 @@ namespace espalier::device {
 namespace {
 
 using cuda::ExpertPlaces;
-using cuda::RowsAs;
-
 // What a router gave: ids in ascending order, then their weights.
 struct Routed {
   int rows, chosen, count;
@@ -43,7 +41,8 @@ struct Routed {
 // The same places as the device's, one after the other.
 struct Grouped {
   std::vector<int> begin, row_of, place_of;
-  explicit Grouped(const Routed& routed) : begin(1, 0), place_of(static_cast<std::size_t>(routed.rows * routed.chosen), -1) {
+  explicit Grouped(const Routed& routed)
+      : begin(1, 0), place_of(static_cast<std::size_t>(routed.rows * routed.chosen), -1) {
     for (int e = 0; e < routed.count; ++e) {
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c)
@@ -74,13 +73,16 @@ class Experts : public ::testing::TestWithParam<Kind> {
     out.begin = device_->allocate(sizeof(int) * static_cast<std::size_t>(routed.count + 1)).value();
     out.row_of = device_->allocate(sizeof(int) * most).value();
     out.place_of = device_->allocate(sizeof(int) * most).value();
-    out.places = {routed.rows, routed.chosen, routed.count, out.begin.as<int>(), out.row_of.as<int>(), out.place_of.as<int>()};
-    device_->run(kEspalierGroupByExpert, cuda::GroupByExpertTask{out.routed.as<const float>(), routed.stride, out.places});
+    out.places = {routed.rows,         routed.chosen,        routed.count,
+                  out.begin.as<int>(), out.row_of.as<int>(), out.place_of.as<int>()};
+    device_->run(kEspalierGroupByExpert,
+                 cuda::GroupByExpertTask{out.routed.as<const float>(), routed.stride, out.places});
     return out;
   }
 
   Routed random_routed() {
-    const int count = static_cast<int>(1 + rng() % (rng() % 4 == 0 ? 300 : 12)), ids = count + static_cast<int>(rng() % 3);
+    const int count = static_cast<int>(1 + rng() % (rng() % 4 == 0 ? 300 : 12)),
+              ids = count + static_cast<int>(rng() % 3);
     const int chosen = static_cast<int>(1 + rng() % static_cast<unsigned>(std::min(ids, 8)));
     const int rows = static_cast<int>(1 + rng() % (rng() % 3 == 0 ? 200 : 12));
     return {rng, rows, chosen, count, ids, static_cast<int>(1 + rng() % static_cast<unsigned>(ids))};
@@ -114,14 +116,15 @@ TEST_P(Experts, RowsAreGatheredByPlaceWithWeightsOrWithout) {
       const auto from = random_floats(rng, stride * static_cast<std::size_t>(routed.rows));
       auto to = random_floats(rng, stride * static_cast<std::size_t>(routed.rows * routed.chosen));
       const Memory rows = testing::on_device(*device_, from), gathered = testing::on_device(*device_, to);
-      device_->run(kEspalierGatherRows,
-                   cuda::GatherRowsTask{rows.data(), gathered.data(), 4 * stride, 4 * stride, bytes,
-                                        weighted ? with.routed.as<const float>() : nullptr, routed.stride, with.places});
+      device_->run(kEspalierGatherRows, cuda::GatherRowsTask{rows.data(), gathered.data(), 4 * stride, 4 * stride,
+                                                             bytes, weighted ? with.routed.as<const float>() : nullptr,
+                                                             routed.stride, with.places});
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c) {
           const int place = want.place_of[static_cast<std::size_t>(row * routed.chosen + c)];
           if (place < 0) continue;
-          cpu.functions.scale(weighted ? routed.weight(row, c) : 1.0f, from.data() + stride * static_cast<std::size_t>(row),
+          cpu.functions.scale(weighted ? routed.weight(row, c) : 1.0f,
+                              from.data() + stride * static_cast<std::size_t>(row),
                               to.data() + stride * static_cast<std::size_t>(place), static_cast<std::int64_t>(floats));
         }
       EXPECT_EQ(testing::from_device<float>(*device_, gathered), to) << bytes;
@@ -131,12 +134,13 @@ TEST_P(Experts, RowsAreGatheredByPlaceWithWeightsOrWithout) {
 TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
   struct Form {
     DType type;
-    RowsAs rows_as;
     RowFormat format;
   };
-  constexpr Form kForms[] = {{DType::q8_0, RowsAs::int8, RowFormat::int8},  {DType::q4_k, RowsAs::int8, RowFormat::int8},
-                             {DType::q6_k, RowsAs::int16, RowFormat::int16}, {DType::q4_0, RowsAs::f32, RowFormat::f32},
-                             {DType::bf16, RowsAs::f32, RowFormat::f32}};
+  constexpr Form kForms[] = {{DType::q8_0, RowFormat::int8},
+                             {DType::q4_k, RowFormat::int8},
+                             {DType::q6_k, RowFormat::int16},
+                             {DType::q4_0, RowFormat::f32},
+                             {DType::bf16, RowFormat::f32}};
   for (const Form& form : kForms)
     for (int i = 0; i < 6; ++i) {
       const bool paired = i % 2 == 1, with_bias = i % 3 == 0;
@@ -180,19 +184,21 @@ TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
       task.paired = paired;
 
       const Memory rows_there = testing::on_device(*device_, x), out_there = testing::on_device(*device_, out),
-                   panels_there = testing::on_device(*device_, panels), biases_there = testing::on_device(*device_, bias_of);
-      cuda::MultiplyExpertsTask there{task, form.type, form.rows_as, panels_there.as<const std::uint8_t* const>(),
-                                      with_bias ? biases_there.as<const float* const>() : nullptr, with.places};
+                   panels_there = testing::on_device(*device_, panels),
+                   biases_there = testing::on_device(*device_, bias_of);
+      cuda::MultiplyExpertsTask there{task,
+                                      form.type,
+                                      form.format,
+                                      panels_there.as<const std::uint8_t* const>(),
+                                      with_bias ? biases_there.as<const float* const>() : nullptr,
+                                      with.places};
       there.of.x = rows_there.data();
       there.of.out = out_there.as<float>();
       device_->run(kEspalierMultiplyExperts, there);
 
       task.x = x.data();
       task.out = out.data();
-      const MatmulKernel kernel = form.format == RowFormat::int8    ? cpu.matmul_int8(form.type)
-                                  : form.format == RowFormat::int16 ? cpu.matmul_int16(form.type)
-                                  : form.type == DType::bf16        ? cpu.matmul_bf16
-                                                                    : cpu.matmul_exact(form.type);
+      const MatmulKernel kernel = matmul_kernel(cpu, form.type, form.format);
       for (int e = 0; e < count; ++e) {
         const auto at = static_cast<std::size_t>(e);
         task.panels = experts[at].panel(0);
@@ -221,14 +227,15 @@ TEST_P(Experts, ResultsAreAddedInTheOrderOfChoices) {
                      out_there = testing::on_device(*device_, out);
         device_->run(kEspalierCombineExperts,
                      cuda::CombineExpertsTask{from_there.as<float>(), in_there.as<float>(), with.routed.as<float>(),
-                                              out_there.as<float>(), stride, stride, routed.stride, stride, width, weighted,
-                                              add, with.places});
+                                              out_there.as<float>(), stride, stride, routed.stride, stride, width,
+                                              weighted, add, with.places});
         for (int row = 0; row < routed.rows; ++row)
           for (int c = 0; c < routed.chosen; ++c) {
             const int place = places.place_of[static_cast<std::size_t>(row * routed.chosen + c)];
             const float* value = place >= 0 ? from.data() + place * stride : in.data() + row * stride;
             const float weight = weighted ? routed.weight(row, c) : 1.0f;
-            (c == 0 && !add ? cpu.functions.scale : cpu.functions.add_scaled)(weight, value, out.data() + row * stride, width);
+            (c == 0 && !add ? cpu.functions.scale : cpu.functions.add_scaled)(weight, value, out.data() + row * stride,
+                                                                              width);
           }
         EXPECT_EQ(testing::from_device<float>(*device_, out_there), out);
       }

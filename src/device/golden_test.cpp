@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/backend.h"
-#include "device/random_weights.h"
+#include "device/random_panels.h"
 #include "model/config/hf_config.h"
 #include "model/small_pool.h"
 #include "tensor/file/safetensors.h"

@@ -12,16 +12,13 @@ void Launches::go(const Device& device) const {
     std::memcpy(&head, bytes_.data() + at, sizeof head);
     const std::byte* const task = bytes_.data() + at + sizeof head;
     at += sizeof head + head.bytes;
-    if (head.kernel >= 0) {
+    if (head.kernel != kCopy) {
       device.run_bytes(static_cast<EspalierKernel>(head.kernel), task, head.bytes, kEspalierCompute);
       continue;
     }
-    Move move;
-    std::memcpy(&move, task, sizeof move);
-    if (head.kernel == kCopy)
-      device.copy(move.to, move.from, move.bytes);
-    else
-      device.fill(move.to, static_cast<int>(move.byte), move.bytes);
+    Copy copy;
+    std::memcpy(&copy, task, sizeof copy);
+    device.copy(copy.to, copy.from, copy.bytes);
   }
 }
 
@@ -37,9 +34,7 @@ void Graphs::go(const Launches& launches) {
   if (known.graph == nullptr) {
     device_.begin_graph();
     launches.go(device_);
-    auto graph = device_.end_graph();
-    if (!graph.ok()) throw DeviceFailure(graph.error().message);
-    known.graph = std::move(graph).value();
+    known.graph = given_by_device(device_.end_graph());
   }
   device_.run(*known.graph);
 }

@@ -22,27 +22,22 @@ class Launches {
     add({kernel, sizeof task}, &task);
   }
   void copy(void* to, const void* from, std::size_t bytes) {
-    const Move move{to, from, bytes, 0};
-    if (bytes > 0) add({kCopy, sizeof move}, &move);
-  }
-  void fill(void* to, int byte, std::size_t bytes) {
-    const Move move{to, nullptr, bytes, byte};
-    if (bytes > 0) add({kFill, sizeof move}, &move);
+    const Copy copy{to, from, bytes};
+    if (bytes > 0) add({kCopy, sizeof copy}, &copy);
   }
   void go(const Device& device) const;
   bool operator==(const Launches&) const = default;
 
  private:
-  static constexpr int kCopy = -1, kFill = -2;
+  static constexpr int kCopy = -1;
   struct Head {
     int kernel;
     std::uint32_t bytes;
   };
-  struct Move {
+  struct Copy {
     void* to;
     const void* from;
     std::size_t bytes;
-    std::int64_t byte;
   };
   void add(Head head, const void* task) {
     const std::size_t at = bytes_.size();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "device/random_weights.h"
+#include "device/random_panels.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"
@@ -15,31 +15,11 @@ namespace espalier::device {
 namespace {
 
 using cuda::MultiplyTask;
-using cuda::RowsAs;
-
-RowFormat format_of(RowsAs form) {
-  return form == RowsAs::f32 ? RowFormat::f32 : form == RowsAs::int8 ? RowFormat::int8 : RowFormat::int16;
-}
-
-MatmulKernel cpu_kernel(const CpuKernels& cpu, DType type, RowsAs form) {
-  if (form == RowsAs::int8) return cpu.matmul_int8(type);
-  if (form == RowsAs::int16) return cpu.matmul_int16(type);
-  switch (type) {
-    case DType::f32:
-      return cpu.matmul_f32;
-    case DType::f16:
-      return cpu.matmul_f16;
-    case DType::bf16:
-      return cpu.matmul_bf16;
-    default:
-      return cpu.matmul_exact(type);
-  }
-}
 
 // A product: its weights, rows, and what is in `out` before.
 struct Problem {
   DType type;
-  RowsAs form;
+  RowFormat form;
   std::int64_t k, outputs;
   int rows;
   Finish finish = Finish::store;
@@ -77,7 +57,7 @@ class Multiply : public ::testing::TestWithParam<Kind> {
     task.panel_begin = p.panel_begin;
     task.panel_end = weights.panels() - p.panels_left;
     task.then_panel = -1;
-    task.x_stride = row_bytes(format_of(p.form), p.k);
+    task.x_stride = row_bytes(p.form, p.k);
     task.row_begin = p.row_begin;
     task.row_end = p.rows;
     task.out_stride = stride;
@@ -99,7 +79,7 @@ class Multiply : public ::testing::TestWithParam<Kind> {
     task.x = x.data();
     task.out = out.data() + p.out_column;
     if (p.with_bias) task.bias = bias.data();
-    cpu_kernel(cpu, p.type, p.form)(task);
+    matmul_kernel(cpu, p.type, p.form)(task);
 
     const auto got = testing::from_device<float>(*device_, results);
     std::size_t differ = 0;
@@ -111,17 +91,16 @@ class Multiply : public ::testing::TestWithParam<Kind> {
     std::vector<float> x = random_floats(rng, static_cast<std::size_t>(p.rows * p.k));
     for (std::size_t i = 0; i < x.size(); i += kActivationBlock)  // for some blocks of two bytes to have low ones
       if (rng() % 2 == 0) x[std::min(x.size() - 1, i + rng() % kActivationBlock)] *= 100.0f;
-    const RowFormat format = format_of(p.form);
-    std::vector<std::byte> out(row_bytes(format, p.k) * static_cast<std::size_t>(p.rows));
-    if (format == RowFormat::f32)
+    std::vector<std::byte> out(row_bytes(p.form, p.k) * static_cast<std::size_t>(p.rows));
+    if (p.form == RowFormat::f32)
       std::memcpy(out.data(), x.data(), x.size() * sizeof(float));
     else
-      convert_rows(cpu, format, x.data(), p.k, p.k, 0, p.rows, out.data());
+      convert_rows(cpu, p.form, x.data(), p.k, p.k, 0, p.rows, out.data());
     return out;
   }
-  std::vector<RowsAs> forms_of(DType type) const {
-    if (!is_quantised(type) || has_float_codes(type)) return {RowsAs::f32};
-    return {RowsAs::f32, RowsAs::int8, RowsAs::int16};
+  std::vector<RowFormat> forms_of(DType type) const {
+    if (!is_quantised(type) || has_float_codes(type)) return {RowFormat::f32};
+    return {RowFormat::f32, RowFormat::int8, RowFormat::int16};
   }
 
   const CpuKernels& cpu = *runnable_cpu_kernels().front();
@@ -131,7 +110,7 @@ class Multiply : public ::testing::TestWithParam<Kind> {
 
 TEST_P(Multiply, GivesTheBitsOfTheCpuForEveryTypeAndFormOfRows) {
   for (const DType type : testing::kPanelTypes)
-    for (const RowsAs form : forms_of(type))
+    for (const RowFormat form : forms_of(type))
       for (const int rows : {1, 5, 21, 37})
         expect_the_bits_of_the_cpu({type, form, testing::whole_blocks(type, is_quantised(type) ? 600 : 97), 35, rows});
 }
@@ -139,14 +118,14 @@ TEST_P(Multiply, GivesTheBitsOfTheCpuForEveryTypeAndFormOfRows) {
 // More rounds of K than shared memory has stages, with a part of a round at the end.
 TEST_P(Multiply, GivesTheBitsOfTheCpuForLongRows) {
   for (const DType type : {DType::q8_0, DType::q4_1, DType::q6_k, DType::g4_128, DType::f32, DType::bf16, DType::q4_k})
-    for (const RowsAs form : forms_of(type))
+    for (const RowFormat form : forms_of(type))
       for (const int rows : {1, 8, 19, 70})
         expect_the_bits_of_the_cpu({type, form, testing::whole_blocks(type, 4200), 24, rows});
 }
 
 TEST_P(Multiply, FinishesSumsAsTheCpuDoes) {
   for (const DType type : {DType::q8_0, DType::q4_k, DType::q6_k, DType::g8_32, DType::f16, DType::bf16})
-    for (const RowsAs form : forms_of(type))
+    for (const RowFormat form : forms_of(type))
       for (const int rows : {1, 7, 9, 33})
         for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu})
           for (const bool bias : {false, true})
@@ -155,7 +134,7 @@ TEST_P(Multiply, FinishesSumsAsTheCpuDoes) {
 
 TEST_P(Multiply, JoinsPairedPanelsAsTheCpuDoes) {
   for (const DType type : {DType::q8_0, DType::q5_1, DType::q6_k, DType::g4_128, DType::f32, DType::bf16})
-    for (const RowsAs form : forms_of(type))
+    for (const RowFormat form : forms_of(type))
       for (const int rows : {1, 6, 12, 90})
         for (const Finish finish : {Finish::gate_silu, Finish::gate_gelu})
           for (const bool bias : {false, true})
@@ -191,7 +170,7 @@ TEST_P(Multiply, ReadsPanelsOfBf16ThatEndWhereTheRowsDo) {
   for (const std::int64_t k : {1, 33, 97, 130, 255})
     for (const int rows : {1, 9}) {
       const auto weights = testing::random_panels(rng, DType::bf16, 40, k).trimmed().value();
-      expect_the_bits_of_the_cpu({DType::bf16, RowsAs::f32, k, 40, rows}, weights);
+      expect_the_bits_of_the_cpu({DType::bf16, RowFormat::f32, k, 40, rows}, weights);
     }
 }
 

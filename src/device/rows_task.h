@@ -9,7 +9,10 @@
 
 #include <variant>
 
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/attention/kv_layout.h"
+#include "kernels/cuda/batch_rows.h"
+#include "kernels/cuda/simt/simt.h"
+#include "kernels/row_format.h"
 #include "model/keeps.h"
 #include "model/program/op.h"
 
@@ -38,7 +41,7 @@ struct ScaleRowsOp {
 // Rows in the form that a product reads, in the order of its inputs where it has one.
 struct ConvertRowsOp {
   Rows in;
-  cuda::RowsAs to_form;
+  RowFormat to_form;
   std::byte* to;
   std::size_t stride;
   const std::int32_t* order;  // [width], or null
@@ -73,15 +76,11 @@ struct RowAngles {
 
 // What operations name by number, in the device's memory.
 struct RowsMemory {
-  struct Buffer {
-    float* first;
-    std::int64_t stride;
-  };
   struct Vector {
     const float* values;
     std::int64_t count;
   };
-  const Buffer* buffers;
+  const cuda::BatchRows* buffers;
   const Vector* vectors;
   const TokenField* fields;
   const KvLayer* layers;                 // [fields]

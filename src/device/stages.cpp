@@ -13,9 +13,7 @@ namespace {
 void grow(const Device& device, Memory& memory, std::size_t bytes) {
   if (memory.size() >= bytes) return;
   memory = {};
-  auto more = device.allocate(bytes + bytes / 2);
-  if (!more.ok()) throw DeviceFailure(more.error().message);
-  memory = std::move(more).value();
+  memory = given_by_device(device.allocate(bytes + bytes / 2));
 }
 
 // How many pieces keep the device busy where rows and heads alone do not.
@@ -119,16 +117,10 @@ void ChooseStage::prepare(Step& step) {
   task_.head_stride = selections > 1 ? words : 0;
   const auto rows = static_cast<std::size_t>(step.pass().rows());
   grow(step.device(), scores_, rows * static_cast<std::size_t>(selections * task_.score_stride) * sizeof(float));
-  words_bytes_ = rows * static_cast<std::size_t>(task_.row_stride) * sizeof(std::uint64_t);
-  grow(step.device(), words_, words_bytes_);
+  grow(step.device(), words_, rows * static_cast<std::size_t>(task_.row_stride) * sizeof(std::uint64_t));
   task_.scores = scores_.as<float>();
   task_.words = words_.as<std::uint64_t>();
   *mask_ = {task_.words, task_.row_stride, task_.head_stride};
-}
-
-void ChooseStage::launch(Launches& launches) {
-  launches.fill(task_.words, 0, words_bytes_);
-  launches.run(kEspalierChoosePositions, task_);
 }
 
 // --- what the host looks up ---
@@ -153,7 +145,7 @@ void NgramStage::prepare(Step& step) {
     before.back().resize(kept);
     step.device().copy(before.back().data(), s.state_in + op_.state, kept * sizeof(float));
   }
-  if (const auto done = step.device().wait(); !done.ok()) throw DeviceFailure(done.error().message);
+  given_by_device(step.device().wait());
   const auto rows =
       step.memory().room<float>(static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(op_.out.width));
   for (std::size_t i = 0; i < before.size(); ++i) {

@@ -96,14 +96,13 @@ class ChooseStage final : public DeviceStage {
   ChooseStage(const ChooseOp& op, const cuda::ChoosePositionsTask& task, Selection* mask)
       : op_(op), task_(task), mask_(mask) {}
   void prepare(Step& step) override;
-  void launch(Launches& launches) override;
+  void launch(Launches& launches) override { launches.run(kEspalierChoosePositions, task_); }
 
  private:
   ChooseOp op_;
   cuda::ChoosePositionsTask task_;
   Selection* mask_;  // where attention finds the choice
   Memory scores_, words_;
-  std::size_t words_bytes_ = 0;
 };
 
 // A layer that carries states; Task has the sequences.

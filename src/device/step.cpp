@@ -95,8 +95,7 @@ void Step::keep_rows() {
 }
 
 const Step::Attended& Step::attended(FieldId field, AttendOp::Around around, const Visibility& visible) {
-  const bool in_windows = phase_.in_window_slots != nullptr && pass_.in_windows(field);
-  const auto key = std::tuple(in_windows, around, visible);
+  const auto key = std::tuple(pass_.in_window_slots(field), around, visible);
   const auto found = attended_.find(key);
   if (found != attended_.end()) return found->second;
   return attended_.emplace(key, make_attended(field, around, visible)).first->second;

@@ -29,7 +29,7 @@ struct AngleUse {
 
 // What stays the same from step to step.
 struct ProgramMemory {
-  const RowsMemory::Buffer* buffers;
+  const cuda::BatchRows* buffers;
   const RowsMemory::Vector* vectors;
   const TokenField* fields;
   const std::int32_t* angle_counts;  // of each AngleUse

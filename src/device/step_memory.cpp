@@ -18,10 +18,7 @@ StepMemory::Room<std::byte> StepMemory::take(std::size_t bytes) {
   while (at_ < chunks_.size() && chunks_[at_].used + bytes > chunks_[at_].host.size()) ++at_;
   if (at_ == chunks_.size()) {
     const std::size_t size = std::max(bytes, kChunkBytes);
-    auto host = device_.allocate_host(size), device = device_.allocate(size);
-    if (!host.ok()) throw DeviceFailure(host.error().message);
-    if (!device.ok()) throw DeviceFailure(device.error().message);
-    chunks_.push_back({std::move(host).value(), std::move(device).value()});
+    chunks_.push_back({given_by_device(device_.allocate_host(size)), given_by_device(device_.allocate(size))});
   }
   Chunk& chunk = chunks_[at_];
   const std::size_t from = std::exchange(chunk.used, chunk.used + bytes);

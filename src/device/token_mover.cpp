@@ -3,28 +3,20 @@
 #include "model/executor.h"
 
 namespace espalier::device {
-namespace {
-
-template <class T>
-T must(Result<T> done) {
-  if (!done.ok()) throw DeviceFailure(done.error().message);
-  return std::move(done).value();
-}
-
-}  // namespace
 
 std::byte* TokenMover::room(std::size_t bytes) {
   if (blocks_there_.size() < bytes) {
     blocks_there_ = {};
-    blocks_there_ = must(device_.allocate(bytes));
+    blocks_there_ = given_by_device(device_.allocate(bytes));
   }
   return blocks_there_.data();
 }
 
 void TokenMover::move(const std::vector<MovedPiece>& pieces, bool out) {
   if (pieces.empty()) return;
-  if (fields_there_.data() == nullptr) fields_there_ = must(device_.upload(std::span<const MovedField>(fields_)));
-  pieces_there_ = must(device_.upload(std::span<const MovedPiece>(pieces)));
+  if (fields_there_.data() == nullptr)
+    fields_there_ = given_by_device(device_.upload(std::span<const MovedField>(fields_)));
+  pieces_there_ = given_by_device(device_.upload(std::span<const MovedPiece>(pieces)));
   device_.run(
       kEspalierMoveTokens,
       cuda::MoveTokensTask{fields_there_.as<MovedField>(), static_cast<int>(fields_.size()),
@@ -36,22 +28,22 @@ void TokenMover::copy_out(const std::vector<MovedPiece>& pieces, std::span<std::
   device_.copy(there, blocks.data(), blocks.size());
   move(pieces, true);
   device_.copy(blocks.data(), there, blocks.size());
-  must(device_.wait());
+  given_by_device(device_.wait());
 }
 
 void TokenMover::copy_in(const std::vector<MovedPiece>& pieces, std::span<const std::byte> blocks) {
   device_.copy(room(blocks.size()), blocks.data(), blocks.size());
   move(pieces, false);
-  must(device_.wait());
+  given_by_device(device_.wait());
 }
 
 void TokenMover::copy_within(const std::vector<MovedPiece>& from, const std::vector<MovedPiece>& to,
                              std::size_t bytes) {
   room(bytes);
   move(from, true);
-  must(device_.wait());
+  given_by_device(device_.wait());
   move(to, false);
-  must(device_.wait());
+  given_by_device(device_.wait());
 }
 
 }  // namespace espalier::device

@@ -19,13 +19,7 @@
 namespace espalier {
 namespace {
 
-constexpr DType kWeightTypes[] = {
-    DType::f32,    DType::f16,    DType::bf16,    DType::q8_0,    DType::q4_0,   DType::q4_1,  DType::q5_0,
-    DType::q5_1,   DType::q2_k,   DType::q3_k,    DType::q4_k,    DType::q5_k,   DType::q6_k,  DType::iq4_nl,
-    DType::iq4_xs, DType::iq1_s,  DType::iq1_m,   DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq3_xxs,
-    DType::iq3_s,  DType::tq1_0,  DType::tq2_0,   DType::mxfp4,   DType::nvfp4,  DType::g2_32, DType::g2_64,
-    DType::g2_128, DType::g3_32,  DType::g3_128,  DType::g4_32,   DType::g4_128, DType::g8_32, DType::g8_128,
-    DType::f8_32,  DType::f8_128, DType::nvfp4_g, DType::nf4,     DType::fp4};
+using testing::kPanelTypes;
 
 // A stored matrix of random bits; the f16 scales inside are made small and finite.
 struct StoredMatrix {
@@ -38,64 +32,9 @@ struct StoredMatrix {
     bytes.resize(static_cast<std::size_t>(blocks * shape.bytes));
     for (auto& b : bytes) b = static_cast<std::byte>(rng());
     std::normal_distribution<float> normal(0.0f, 1.0f);
-    if (!is_quantised(type)) {
-      for (std::int64_t i = 0; i < blocks; ++i) {
-        const float v = normal(rng);
-        const std::uint16_t half = type == DType::f16 ? to_f16(v).bits : to_bf16(v).bits;
-        if (type == DType::f32)
-          std::memcpy(&bytes[static_cast<std::size_t>(4 * i)], &v, 4);
-        else
-          std::memcpy(&bytes[static_cast<std::size_t>(2 * i)], &half, 2);
-      }
-    }
-    for (std::int64_t i = 0; i < blocks && is_quantised(type) && !is_made(type); ++i)
-      for (int at : scale_offsets(type)) {
-        const std::uint16_t half = to_f16(normal(rng) * 0.02f).bits;
-        std::memcpy(&bytes[static_cast<std::size_t>(i * shape.bytes + at)], &half, 2);
-      }
-    if (is_made(type))
-      for (std::int64_t i = 0; i < blocks; ++i)
-        testing::make_sensible(
-            type,
-            std::span(bytes).subspan(static_cast<std::size_t>(i * shape.bytes), static_cast<std::size_t>(shape.bytes)),
-            normal(rng) * 0.02f);
-    if (type == DType::mxfp4)
-      for (std::int64_t i = 0; i < blocks; ++i)
-        bytes[static_cast<std::size_t>(17 * i)] = static_cast<std::byte>(115 + rng() % 10);
-    if (type == DType::iq1_m)  // d is spread over the upper nibbles of four words: 0x2400 to 0x27ff
-      for (std::int64_t i = 0; i < blocks; ++i) {
-        auto* words = &bytes[static_cast<std::size_t>(56 * i + 48)];
-        const unsigned d = 0x2400 + static_cast<unsigned>(rng() % 0x400);
-        for (int w = 0; w < 4; ++w)
-          words[2 * w + 1] = (words[2 * w + 1] & std::byte{15}) | static_cast<std::byte>((d >> (4 * w) & 15) << 4);
-      }
+    for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(shape.bytes))
+      testing::make_block(rng, type, bytes.data() + at, normal(rng));
     tensor = {"w", type, {rows, columns}, bytes};
-  }
-
-  static std::vector<int> scale_offsets(DType type) {
-    switch (type) {
-      case DType::q4_1:
-      case DType::q5_1:
-      case DType::q4_k:
-      case DType::q5_k:
-        return {0, 2};
-      case DType::q2_k:
-        return {80, 82};
-      case DType::q3_k:
-        return {108};
-      case DType::q6_k:
-        return {208};
-      case DType::tq1_0:
-        return {52};
-      case DType::tq2_0:
-        return {64};
-      case DType::iq1_m:
-      case DType::mxfp4:
-      case DType::nvfp4:
-        return {};
-      default:
-        return {0};
-    }
   }
 };
 
@@ -172,7 +111,7 @@ class EachKernelSet : public ::testing::TestWithParam<const CpuKernels*> {
 
 TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
   ComputeTeam team(1);
-  for (DType type : kWeightTypes) {
+  for (DType type : kPanelTypes) {
     const std::int64_t k = block_shape(type).elements == 256           ? 512
                            : block_shape(type).elements == 128         ? 384
                            : block_shape(type).elements == 64          ? 192
@@ -205,7 +144,7 @@ TEST_P(EachKernelSet, MatmulAgreesWithThePlainLoopForEveryWeightType) {
 
 TEST_P(EachKernelSet, MatmulGivesTheSameBitsForOneRowAndMany) {
   ComputeTeam one(1), three(3);
-  for (DType type : kWeightTypes)
+  for (DType type : kPanelTypes)
     for (RowFormat format :
          {RowFormat::f32, row_format(cpu, type, Activations::int8), row_format(cpu, type, Activations::int8, true)}) {
       const std::int64_t k = 1280, outputs = 200;  // longer than the pieces of K that tiles are decoded in
@@ -264,7 +203,7 @@ TEST_P(EachKernelSet, ShorterProductsGiveTheSameBitsAsThoseTheyStandFor) {
   if (other == nullptr) GTEST_SKIP() << cpu.isa << " stands for no other set";
   ComputeTeam team(1);
   constexpr std::int64_t k = 1280, outputs = 83;
-  for (DType type : kWeightTypes)
+  for (DType type : kPanelTypes)
     for (const bool wide : {false, true})
       for (int rows : {1, 2, 3, 4, 5, 7, 8, 9, 38, 300}) {
         if (!is_quantised(type)) continue;

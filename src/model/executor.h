@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "espalier/error.h"
 #include "model/batch.h"
@@ -23,6 +24,13 @@ class DeviceFailure : public std::runtime_error {
  public:
   explicit DeviceFailure(const std::string& why) : std::runtime_error(why) {}
 };
+
+// What a device gave; else throws DeviceFailure with its words.
+template <class T>
+T given_by_device(Result<T> done) {
+  if (!done.ok()) throw DeviceFailure(done.error().message);
+  return std::move(done).value();
+}
 
 // A program that can be carried out.
 class Executor {

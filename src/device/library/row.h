@@ -16,7 +16,7 @@ struct Row {
   ESPALIER_ON_DEVICE int thread() const { return simt::thread(); }
   ESPALIER_ON_DEVICE int threads() const { return simt::threads(); }
   ESPALIER_ON_DEVICE float* of(const Rows& rows) const {
-    const RowsMemory::Buffer& buffer = memory.buffers[rows.buffer];
+    const cuda::BatchRows& buffer = memory.buffers[rows.buffer];
     return buffer.first + row * buffer.stride + rows.first;
   }
   ESPALIER_ON_DEVICE RowsMemory::Vector vector(VectorId id) const {

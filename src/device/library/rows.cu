@@ -265,15 +265,15 @@ ESPALIER_ON_DEVICE void run(const ConvertRowsOp& o, const Row& at) {
   const float* from = at.of(o.in);
   std::byte* const to = o.to + static_cast<std::size_t>(at.row) * o.stride;
   if (o.order != nullptr) {
-    float* const ordered = o.to_form == cuda::RowsAs::f32 ? reinterpret_cast<float*>(to)
-                                                          : o.ordered + static_cast<std::int64_t>(at.row) * o.in.width;
+    float* const ordered = o.to_form == RowFormat::f32 ? reinterpret_cast<float*>(to)
+                                                       : o.ordered + static_cast<std::int64_t>(at.row) * o.in.width;
     for (int i = at.thread(); i < o.in.width; i += at.threads()) ordered[i] = from[o.order[i]];
     from = ordered;
     lanes::meet();
   }
   auto* const bytes = reinterpret_cast<std::uint8_t*>(to);
-  if (o.to_form == cuda::RowsAs::int8) lanes::quantise(from, bytes, o.in.width, 0, o.in.width);
-  if (o.to_form == cuda::RowsAs::int16) lanes::quantise_wide(from, bytes, o.in.width);
+  if (o.to_form == RowFormat::int8) lanes::quantise(from, bytes, o.in.width, 0, o.in.width);
+  if (o.to_form == RowFormat::int16) lanes::quantise_wide(from, bytes, o.in.width);
 }
 
 // The operation of a kind, of those from kFirst on.

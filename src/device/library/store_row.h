@@ -3,28 +3,12 @@
 // A sixteen of threads takes a head; what fills a head up to a multiple of sixteen is zero. Threads: those of one block.
 #pragma once
 
-#include "kernels/attention/kv_layout.h"
 #include "kernels/cuda/simt/simd.h"
+// (behind it)
+#include "kernels/cpu/generic/kv_rounding.h"
 #include "model/keeps.h"
 
 namespace espalier::device {
-
-// The nearest float of eight bits, ties to even; |x| is at most `largest`.
-ESPALIER_ON_DEVICE inline std::uint8_t float_to_f8(float x, int mantissa_bits, float largest) {
-  const std::uint8_t sign = x < 0.0f ? 0x80 : 0;
-  float a = x < 0.0f ? -x : x;
-  if (!(a < largest)) a = largest;
-  const int bias = mantissa_bits == 3 ? 7 : 15;
-  int exponent = static_cast<int>(kernels::simt::bits_of_float(a) >> 23) - 127;
-  if (exponent < 1 - bias) exponent = 1 - bias;  // subnormals share the smallest exponent
-  const float unit = kernels::simt::Simd::power_of_two(exponent - mantissa_bits);
-  const auto steps = static_cast<std::uint32_t>(rintf(a / unit));
-  return static_cast<std::uint8_t>(sign | (steps + (static_cast<std::uint32_t>(exponent + bias - 1) << mantissa_bits)));
-}
-
-ESPALIER_ON_DEVICE inline float largest_of(KvType type) {
-  return type == KvType::i8 ? 127.0f : type == KvType::f8_e4m3 ? 448.0f : 57344.0f;
-}
 
 ESPALIER_ON_DEVICE inline void store_element(KvType type, std::byte* base, std::size_t at, float x) {
   switch (type) {
@@ -41,10 +25,10 @@ ESPALIER_ON_DEVICE inline void store_element(KvType type, std::byte* base, std::
       reinterpret_cast<std::int8_t*>(base)[at] = static_cast<std::int8_t>(rintf(x));
       break;
     case KvType::f8_e4m3:
-      reinterpret_cast<std::uint8_t*>(base)[at] = float_to_f8(x, 3, 448.0f);
+      reinterpret_cast<std::uint8_t*>(base)[at] = kernels::simt::float_to_f8(x, 3, kernels::simt::largest_of(type));
       break;
     case KvType::f8_e5m2:
-      reinterpret_cast<std::uint8_t*>(base)[at] = float_to_f8(x, 2, 57344.0f);
+      reinterpret_cast<std::uint8_t*>(base)[at] = kernels::simt::float_to_f8(x, 2, kernels::simt::largest_of(type));
       break;
   }
 }
@@ -57,7 +41,7 @@ ESPALIER_ON_DEVICE float store_head(KvType type, const float* x, int dim, std::b
   if (has_scales(type)) {
     float top = 0.0f;
     for (int d = 0; d < dim; d += 16) top = Simd::max(top, Simd::abs(Simd::load_n(x + d, dim - d)));
-    const float most = Simd::reduce_max(top), largest = largest_of(type);
+    const float most = Simd::reduce_max(top), largest = kernels::simt::largest_of(type);
     scale = most / largest;
     factor = most > 0.0f ? largest / most : 0.0f;
   }

@@ -69,14 +69,20 @@ Result<> ProgramBuffers::allocate() {
     ESP_TRY(Memory memory, device_.allocate(plan_.row_bytes(slab) * rows + kBehind));
     slabs_.push_back(own(std::move(memory)).data());
   }
-  const std::size_t places = rows * static_cast<std::size_t>(chosen_);
-  for (const std::size_t count : {static_cast<std::size_t>(experts_) + 1, places, places}) {
-    ESP_TRY(Memory memory, device_.allocate(std::max<std::size_t>(count, 1) * sizeof(int)));
-    places_.push_back(own(std::move(memory)).as<int>());
-  }
+  if (chosen_ > 0) ESP_CHECK(allocate_places());
   ESP_CHECK(upload_vectors());
   ESP_CHECK(upload_buffers());
   for (const auto& fix : fixes_) fix();
+  return success();
+}
+
+// Of experts: where each begins; the row of each place; the place of each choice.
+Result<> ProgramBuffers::allocate_places() {
+  const std::size_t places = static_cast<std::size_t>(max_rows_) * static_cast<std::size_t>(chosen_);
+  for (const std::size_t count : {static_cast<std::size_t>(experts_) + 1, places, places}) {
+    ESP_TRY(Memory memory, device_.allocate(count * sizeof(int)));
+    places_.push_back(own(std::move(memory)).as<int>());
+  }
   return success();
 }
 
@@ -97,7 +103,7 @@ Result<> ProgramBuffers::upload_vectors() {
 }
 
 Result<> ProgramBuffers::upload_buffers() {
-  std::vector<RowsMemory::Buffer> buffers;
+  std::vector<BatchRows> buffers;
   for (int b = 0; std::cmp_less(b, program_.buffers.size() + added_.size()); ++b)
     buffers.push_back({floats_at(b), stride_of(b)});
   ESP_TRY(out_.memory.buffers, keep(buffers));

@@ -60,6 +60,7 @@ class ProgramBuffers {
   std::int64_t stride_of(int buffer) const;
   int first_launch_of(int op) const;
   void arrange();
+  Result<> allocate_places();
   Result<> upload_vectors();
   Result<> upload_buffers();
 

@@ -5,8 +5,6 @@
 namespace espalier::device {
 namespace {
 
-using cuda::RowsAs;
-
 // The buffers of one layer: what rows become on their way, a row for each place.
 struct Way {
   int gathered_floats = -1, gathered = -1, up = -1, inner = -1, inner_form = -1, down = -1;
@@ -52,12 +50,13 @@ class ExpertsLowering {
 
   std::int64_t up_width() const { return o_.gated ? 2 * o_.inner : o_.inner; }
   void add_buffers() {
-    const bool floats = up_form_ == RowsAs::f32;
+    const bool floats = up_form_ == RowFormat::f32;
     if (floats || o_.weight_inputs) at_.gathered_floats = buffers_.add_floats(o_.in.width, o_.chosen);
     at_.gathered = floats ? at_.gathered_floats : buffers_.add(row_bytes(up_form_, o_.in.width), o_.chosen);
     if (!paired_) at_.up = buffers_.add_floats(up_width(), o_.chosen);
     at_.inner = buffers_.add_floats(o_.inner, o_.chosen);
-    at_.inner_form = down_form_ == RowsAs::f32 ? at_.inner : buffers_.add(row_bytes(down_form_, o_.inner), o_.chosen);
+    at_.inner_form =
+        down_form_ == RowFormat::f32 ? at_.inner : buffers_.add(row_bytes(down_form_, o_.inner), o_.chosen);
     at_.down = buffers_.add_floats(o_.out.width, o_.chosen);
   }
 
@@ -68,7 +67,7 @@ class ExpertsLowering {
   }
 
   // Part `part` of the layers from `first` on. column: of their biases.
-  Result<cuda::MultiplyExpertsTask> product(MatrixId first, std::size_t part, std::int64_t column, RowsAs form) {
+  Result<cuda::MultiplyExpertsTask> product(MatrixId first, std::size_t part, std::int64_t column, RowFormat form) {
     cuda::MultiplyExpertsTask task{};
     task.of = products_.task_of(first, part);
     task.of.panels = nullptr;
@@ -109,9 +108,9 @@ class ExpertsLowering {
     const BatchRows routed = buffers_.rows(o_.routed), in = buffers_.rows(o_.in), out = buffers_.rows(o_.out);
     stage.group = {routed.first, routed.stride, places};
     stage.gathers.push_back(gather(in, routed));
-    if (o_.weight_inputs && up_form_ != RowsAs::f32)
+    if (o_.weight_inputs && up_form_ != RowFormat::f32)
       stage.gathered.push_back(to_bytes(convert(at_.gathered_floats, o_.in.width, up_form_, at_.gathered)));
-    if (down_form_ != RowsAs::f32)
+    if (down_form_ != RowFormat::f32)
       stage.inner.push_back(to_bytes(convert(at_.inner, o_.inner, down_form_, at_.inner_form)));
     std::int64_t column = 0;
     for (cuda::MultiplyExpertsTask& task : stage.ups) {
@@ -155,7 +154,7 @@ class ExpertsLowering {
     task.routed_stride = routed.stride;
     return task;
   }
-  ConvertRowsOp convert(int from, int width, RowsAs form, int to) const {
+  ConvertRowsOp convert(int from, int width, RowFormat form, int to) const {
     return {Rows{from, 0, width}, form, buffers_.bytes_at(to), row_bytes(form, width), nullptr, nullptr};
   }
 
@@ -165,7 +164,7 @@ class ExpertsLowering {
   RowsMaker& rows_;
   Products::Input in_;
   bool paired_ = false;
-  RowsAs up_form_ = RowsAs::f32, down_form_ = RowsAs::f32;
+  RowFormat up_form_ = RowFormat::f32, down_form_ = RowFormat::f32;
   Way at_;
 };
 

@@ -4,24 +4,15 @@
 
 namespace espalier::device {
 
-using cuda::RowsAs;
-
-std::size_t row_bytes(RowsAs form, std::int64_t k) {
-  const RowFormat format = form == RowsAs::int8    ? RowFormat::int8
-                           : form == RowsAs::int16 ? RowFormat::int16
-                                                   : RowFormat::f32;
-  return espalier::row_bytes(format, k);
-}
-
-RowsAs Products::form_of(const PackedMatrix& matrix, bool wide) const {
+RowFormat Products::form_of(const PackedMatrix& matrix, bool wide) const {
   const bool whole = is_quantised(matrix.type()) && !has_float_codes(matrix.type());
-  if (loaded_.with.mode == Activations::f32 || !whole) return RowsAs::f32;
-  return wide ? RowsAs::int16 : RowsAs::int8;
+  if (loaded_.with.mode == Activations::f32 || !whole) return RowFormat::f32;
+  return wide ? RowFormat::int16 : RowFormat::int8;
 }
 
 Products::Input Products::input(const Rows& rows, const PackedMatrix& matrix, const std::int32_t* order, bool wide) {
-  const RowsAs form = form_of(matrix, wide);
-  if (form == RowsAs::f32 && order == nullptr) return {rows, -1, 0};
+  const RowFormat form = form_of(matrix, wide);
+  if (form == RowFormat::f32 && order == nullptr) return {rows, -1, 0};
   const std::size_t stride = row_bytes(form, rows.width);
   for (const Converted& known : converted_)
     if (known.rows == rows && known.form == form && known.order == order) {
@@ -29,7 +20,7 @@ Products::Input Products::input(const Rows& rows, const PackedMatrix& matrix, co
       return {rows, known.buffer, stride};
     }
   const int buffer = buffers_.add(stride);
-  const int ordered = order != nullptr && form != RowsAs::f32 ? buffers_.add_floats(rows.width) : -1;
+  const int ordered = order != nullptr && form != RowFormat::f32 ? buffers_.add_floats(rows.width) : -1;
   converted_.push_back({rows, form, order, buffer});
   rows_.add_later([=, this] {
     return ConvertRowsOp{rows,   form,  buffers_.bytes_at(buffer),

@@ -11,8 +11,6 @@
 
 namespace espalier::device {
 
-std::size_t row_bytes(cuda::RowsAs form, std::int64_t k);
-
 // Makes them.
 class Products {
  public:
@@ -29,7 +27,7 @@ class Products {
 
   const Linear& linear(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
   const DeviceMatrices& matrices() const { return matrices_; }
-  cuda::RowsAs form_of(const PackedMatrix& matrix, bool wide = false) const;
+  RowFormat form_of(const PackedMatrix& matrix, bool wide = false) const;
   Input input(const Rows& rows, const PackedMatrix& matrix, const std::int32_t* order, bool wide = false);
   // One part of a layer, without rows.
   MatmulTask task_of(MatrixId id, std::size_t part) const;
@@ -40,7 +38,7 @@ class Products {
  private:
   struct Converted {
     Rows rows;
-    cuda::RowsAs form;
+    RowFormat form;
     const void* order;
     int buffer;
   };

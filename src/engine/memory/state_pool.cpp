@@ -7,13 +7,6 @@
 #include "model/executor.h"
 
 namespace espalier {
-namespace {
-
-void must(const Result<>& done) {
-  if (!done.ok()) throw DeviceFailure(done.error().message);
-}
-
-}  // namespace
 
 // Cells begin at cache lines, so that threads that write neighbouring cells do not meet.
 std::size_t StatePool::stride_bytes(std::size_t floats) {
@@ -47,7 +40,7 @@ void StatePool::read(int cell, std::size_t from, std::span<std::byte> to) const 
     return;
   }
   device_->copy(to.data(), bytes, to.size());
-  must(device_->wait());
+  given_by_device(device_->wait());
 }
 
 void StatePool::write(int cell, std::size_t from, std::span<const std::byte> bytes) const {
@@ -57,7 +50,7 @@ void StatePool::write(int cell, std::size_t from, std::span<const std::byte> byt
     return;
   }
   device_->copy(to, bytes.data(), bytes.size());
-  must(device_->wait());
+  given_by_device(device_->wait());
 }
 
 float* StatePool::at(int cell) const {

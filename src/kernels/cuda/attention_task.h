@@ -72,7 +72,7 @@ struct ChoosePositionsTask {
   std::int64_t weight_stride;
   float* scores;              // memory: [row index][selection][score_stride]
   std::int64_t score_stride;  // a multiple of kAttentionBlock that holds all positions
-  std::uint64_t* words;       // out: Selection's layout
+  std::uint64_t* words;       // out, all of each row's: Selection's layout
   std::int64_t row_stride, head_stride;
 };
 void choose_positions(simt::Stream stream, const ChoosePositionsTask& task);

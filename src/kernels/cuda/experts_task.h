@@ -41,7 +41,7 @@ void gather_rows(simt::Stream stream, const GatherRowsTask& task);
 struct MultiplyExpertsTask {
   MatmulTask of;  // without panels and bias
   DType type;
-  RowsAs rows_as;
+  RowFormat rows_as;
   const std::uint8_t* const* panels;  // [count], in the device's memory
   const float* const* biases;         // [count], or null
   ExpertPlaces places;

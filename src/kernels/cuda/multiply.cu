@@ -8,18 +8,20 @@
 namespace espalier::cuda {
 namespace {
 
-MultiplyLaunch choose(DType stored, RowsAs rows_as) {
+MultiplyLaunch choose(DType stored, RowFormat rows_as) {
   using Among = MultiplyLaunches (*)(DType);
   constexpr Among kAmong[] = {multiply_plain, multiply_legacy, multiply_super, multiply_table, multiply_group};
   for (const Among among : kAmong) {
     const MultiplyLaunches of = among(panel_type(stored));
-    const MultiplyLaunch launch = rows_as == RowsAs::f32 ? of.floats : rows_as == RowsAs::int8 ? of.bytes : of.two_bytes;
+    const MultiplyLaunch launch = rows_as == RowFormat::f32    ? of.floats
+                                  : rows_as == RowFormat::int8 ? of.bytes
+                                                               : of.two_bytes;
     if (launch != nullptr) return launch;
   }
   return nullptr;
 }
 
-void multiply(simt::Stream stream, DType type, RowsAs rows_as, const MultiplyWork& work) {
+void multiply(simt::Stream stream, DType type, RowFormat rows_as, const MultiplyWork& work) {
   const MultiplyLaunch launch = choose(type, rows_as);
   if (launch != nullptr && work.rows() > 0 && work.panels() > 0) launch(stream, work);
 }

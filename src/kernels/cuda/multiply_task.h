@@ -7,18 +7,16 @@
 
 #include "kernels/cpu/table.h"
 #include "kernels/cuda/simt/simt.h"
+#include "kernels/row_format.h"
 #include "tensor/dtype.h"
 
 namespace espalier::cuda {
 
-// The forms of rows that products read on a device (kernels/activations.h has the layouts).
-enum class RowsAs : std::uint8_t { f32, int8, int16 };
-
-// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at.
+// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Rows are never of bf16.
 struct MultiplyTask {
   MatmulTask of;
   DType type;
-  RowsAs rows_as;
+  RowFormat rows_as;
 };
 void multiply(simt::Stream stream, const MultiplyTask& task);
 

@@ -6,16 +6,11 @@
 #pragma once
 
 #include "kernels/cpu/recurrence.h"
+#include "kernels/cuda/batch_rows.h"
 #include "kernels/cuda/sequence_parts.h"
 #include "kernels/cuda/simt/simt.h"
 
 namespace espalier::cuda {
-
-// Rows of a buffer: the first float of row 0, floats from row to row. first null: there are none.
-struct BatchRows {
-  float* first;
-  std::int64_t stride;
-};
 
 // `of` without state_in, state_out and rows; channels [begin, end).
 struct ConvolveTask {

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 namespace espalier {
-namespace {
 
-MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
+MatmulKernel matmul_kernel(const CpuKernels& cpu, DType type, RowFormat format) {
   if (format == RowFormat::int8) return cpu.matmul_int8(type);
   if (format == RowFormat::int16) return cpu.matmul_int16(type);
   if (format == RowFormat::bf16) return is_float8(type) ? cpu.matmul_float8_bf16(type) : cpu.matmul_bf16_bf16;
@@ -20,6 +19,8 @@ MatmulKernel choose(const CpuKernels& cpu, DType type, RowFormat format) {
       return cpu.matmul_exact(type);
   }
 }
+
+namespace {
 
 MatmulTask task_of(const PackedMatrix& weights, const RowBlock& x, float* out, std::int64_t out_stride) {
   MatmulTask task{};
@@ -201,7 +202,7 @@ class CutProduct {
       : task_(task_of(*product.weights, product.x, product.out, product.out_stride)),
         cut_(cpu, team, *product.weights, product.options.pairs > 0, product.x.format, product.x.rows,
              product.x.stride),
-        kernel_(choose(cpu, product.weights->type(), product.x.format)),
+        kernel_(matmul_kernel(cpu, product.weights->type(), product.x.format)),
         options_(product.options) {
     if (product.options.pairs > 0) task_.outputs = product.options.pairs;
     task_.bias = product.options.bias;
@@ -397,7 +398,7 @@ void matmul_columns(const CpuKernels& cpu, const PackedMatrix& weights, const Ro
   task.bias = bias;
   task.panel_end = static_cast<int>((columns.count + kPanelColumns - 1) / kPanelColumns);
   if (columns.next >= 0) task.then_panel = static_cast<int>(columns.next / kPanelColumns) - panel;
-  choose(cpu, weights.type(), rows.format)(task);
+  matmul_kernel(cpu, weights.type(), rows.format)(task);
 }
 
 }  // namespace espalier

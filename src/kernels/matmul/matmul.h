@@ -11,17 +11,18 @@
 #include "base/threads/compute_team.h"
 #include "kernels/cpu/table.h"
 #include "kernels/matmul/packed_matrix.h"
+#include "kernels/row_format.h"
 
 namespace espalier {
 
 enum class Activations { int8, f32 };  // f32 = exact mode
 
-// The forms of a row that micro-kernels read.
-enum class RowFormat { f32, bf16, int8, int16 };
 // What rows become for these weights. `wide`: quantised weights get two-byte activations instead of one-byte ones.
 RowFormat row_format(const CpuKernels& cpu, DType weights, Activations mode, bool wide = false);
 // Bytes of one converted row of k values.
 std::size_t row_bytes(RowFormat format, std::int64_t k);
+// What multiplies such rows and weights.
+MatmulKernel matmul_kernel(const CpuKernels& cpu, DType weights, RowFormat format);
 
 // Rows of activations in the form that a weight matrix wants. Holds no memory of its own.
 struct RowBlock {

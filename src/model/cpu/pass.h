@@ -56,7 +56,9 @@ class Pass {
   }
   std::span<const BatchSequence> sequences() const { return sequences_; }
   const KvLayer& field(FieldId id) const { return kv_.layers[static_cast<std::size_t>(id)]; }
-  bool in_windows(FieldId id) const { return in_window_slots(id); }
+  bool in_window_slots(FieldId id) const {
+    return !kv_.in_window_slots.empty() && kv_.in_window_slots[static_cast<std::size_t>(id)] != 0;
+  }
 
   // Where a row stands on an axis; axes() says whether that may be another place than its position.
   bool has_axes() const { return !axes_.empty(); }
@@ -90,10 +92,6 @@ class Pass {
   void all_rows() { rows_ = batch_.rows(); }
 
  private:
-  bool in_window_slots(FieldId id) const {
-    return !kv_.in_window_slots.empty() && kv_.in_window_slots[static_cast<std::size_t>(id)] != 0;
-  }
-
   const Batch& batch_;
   const KvView& kv_;
   const ComputeWith& with_;

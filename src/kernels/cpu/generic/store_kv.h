@@ -1,28 +1,10 @@
 // store_kv.h: one token's key and value of a KV head, rounded to what the layer stores, put where they belong.
 #pragma once
 
+#include "kernels/cpu/generic/kv_rounding.h"
 #include "kernels/cpu/table.h"
 
 namespace espalier::kernels::ESPALIER_ISA {
-
-inline std::uint8_t float_to_f8(float x, int mantissa_bits, float largest) {
-  // Round to nearest even on the format's grid; callers scale so that |x| <= largest.
-  const std::uint8_t sign = x < 0.0f ? 0x80 : 0;
-  float a = x < 0.0f ? -x : x;
-  if (!(a < largest)) a = largest;
-  const int bias = mantissa_bits == 3 ? 7 : 15;
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &a, 4);
-  int exponent = static_cast<int>(bits >> 23) - 127;
-  if (exponent < 1 - bias) exponent = 1 - bias;  // subnormals share the smallest exponent
-  float unit = 1.0f;                             // the grid's step at this exponent
-  for (int e = exponent - mantissa_bits; e < 0; ++e) unit *= 0.5f;
-  for (int e = 0; e < exponent - mantissa_bits; ++e) unit *= 2.0f;
-  const auto steps = static_cast<std::uint32_t>(__builtin_nearbyintf(a / unit));
-  // steps counts units, 2^mantissa_bits of which make the exponent's power of two: codes are consecutive integers.
-  const auto code = steps + (static_cast<std::uint32_t>(exponent + bias - 1) << mantissa_bits);
-  return static_cast<std::uint8_t>(sign | code);
-}
 
 // Writes one token's vector as the pool's type: `wide` holds the padded floats; returns its scale (1 when unscaled).
 inline float encode_kv(KvType type, float* wide, int padded, std::byte* out) {
@@ -30,7 +12,7 @@ inline float encode_kv(KvType type, float* wide, int padded, std::byte* out) {
   if (has_scales(type)) {
     Simd::F top = Simd::zero();
     for (int d = 0; d < padded; d += 16) top = Simd::max(top, Simd::abs(Simd::load(wide + d)));
-    const float largest = type == KvType::i8 ? 127.0f : type == KvType::f8_e4m3 ? 448.0f : 57344.0f;
+    const float largest = largest_of(type);
     const float amax = Simd::reduce_max(top);
     scale = amax / largest;
     const Simd::F factor = Simd::set1(amax > 0.0f ? largest / amax : 0.0f);
@@ -52,10 +34,10 @@ inline float encode_kv(KvType type, float* wide, int padded, std::byte* out) {
         Simd::store_i8(reinterpret_cast<std::int8_t*>(out) + d, Simd::round(v));
         break;
       case KvType::f8_e4m3:
-        for (int i = d; i < d + 16; ++i) out[i] = static_cast<std::byte>(float_to_f8(wide[i], 3, 448.0f));
+        for (int i = d; i < d + 16; ++i) out[i] = static_cast<std::byte>(float_to_f8(wide[i], 3, largest_of(type)));
         break;
       case KvType::f8_e5m2:
-        for (int i = d; i < d + 16; ++i) out[i] = static_cast<std::byte>(float_to_f8(wide[i], 2, 57344.0f));
+        for (int i = d; i < d + 16; ++i) out[i] = static_cast<std::byte>(float_to_f8(wide[i], 2, largest_of(type)));
         break;
     }
   }
