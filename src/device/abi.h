@@ -36,6 +36,7 @@ enum EspalierKernel {
   kEspalierMoveTokens,
   kEspalierLoadTokens,
   kEspalierGather,
+  kEspalierMultiplyTensor,
   kEspalierKernels  // how many there are
 };
 

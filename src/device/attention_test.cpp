@@ -226,7 +226,7 @@ TEST_P(DeviceAttention, ScoresAreCappedAndPayForDistance) {
   for (int h = 0; h < 4; ++h)
     for (int d = -kReach; d < kReach + 16; ++d)
       table.push_back(std::sin(0.3f * static_cast<float>(std::clamp(d, 16 - kReach, kReach) * (h + 1))));
-  for (float cap : {0.0f, 3.0f})
+  for (float cap : {0.0f, 3.7f})
     for (int rule = cap == 0.0f ? 1 : 0; rule < 4; ++rule) {
       AttentionShape shape = square(4, 2, 48, 0.4f);
       shape.cap = cap;
@@ -243,19 +243,26 @@ TEST_P(DeviceAttention, SinksJoinTheDenominatorOnce) {
   expect_bits_of_cpu(problem, {3, 40, 1});
 }
 
-// A window of rows, then compressed entries of other rows, under one softmax; the states between have the CPU's bits too.
-TEST_P(DeviceAttention, OneSoftmaxGoesOverTwoLayersOfKeys) {
+// Rows of one tile that see two blocks each, but not the same two.
+TEST_P(DeviceAttention, WindowsTouchMoreBlocksTogetherThanEachAlone) {
+  Problem problem(rng, square(5, 1, 16, 0.2f, Visibility::window(128)), type, {262});
+  expect_bits_of_cpu(problem, {12});
+}
+
+// A window of rows, then compressed entries of other rows twice, under one softmax; the states between have the CPU's
+// bits too.
+TEST_P(DeviceAttention, OneSoftmaxGoesOverSeveralLayersOfKeys) {
   AttentionShape near = square(40, 1, 32, 0.3f, Visibility::window(20)), far = near;
   far.visible = {};
   far.entry_stride = 4;
   Problem window(rng, near, type, {400, 3, 90}, KvForm::latent), entries(rng, far, type, {400, 3, 90}, KvForm::latent);
-  window.sinks = random_floats(rng, 40);
+  const std::vector<float> sinks = random_floats(rng, 40);
   for (std::size_t i = 0; i < 3; ++i) entries.sequences[i].q = window.sequences[i].q;
   window.fill(cpu);
   entries.fill(cpu);
   const std::vector<int> rows = {7, 3, 1};
   const std::vector<float> q = window.queries(rows);
-  std::vector<float> out(q.size()), states(AttentionPlan::state_floats(near, 11)), between;
+  std::vector<float> out(q.size()), states(AttentionPlan::state_floats(near, 11));
   const auto near_batch = window.batch(rows), far_batch = entries.batch(rows);
   AttentionPlan near_plan(near, near_batch, 1), far_plan(far, far_batch, 1);
   AttentionRows io{.q = q.data(), .q_stride = 40 * 32, .out = out.data(), .out_stride = 40 * 32};
@@ -263,20 +270,25 @@ TEST_P(DeviceAttention, OneSoftmaxGoesOverTwoLayersOfKeys) {
   ComputeTeam team(1);
   io.end_in_states = true;
   near_plan.run(cpu, team, window.store.layer(), io);
-  between = states;
-  io.end_in_states = false;
+  const std::vector<float> first_states = states;
   io.begin_in_states = true;
-  io.sinks = window.sinks.data();
+  far_plan.run(cpu, team, entries.store.layer(), io);
+  const std::vector<float> second_states = states;
+  io.end_in_states = false;
+  io.sinks = sinks.data();
   far_plan.run(cpu, team, entries.store.layer(), io);
   for (const Cut& cut : kCuts) {
-    auto first = task_of(window, rows, cut), second = task_of(entries, rows, cut);
-    first.states = second.states = AttentionPlan::states_at(near, emulated.put(std::vector<float>(states.size(), NAN)));
-    second.sinks = std::exchange(first.sinks, nullptr);
-    first.end_in_state = second.begin_in_state = true;
+    auto first = task_of(window, rows, cut), then = task_of(entries, rows, cut);
+    first.states = then.states = AttentionPlan::states_at(near, emulated.put(std::vector<float>(states.size(), NAN)));
+    first.end_in_state = then.begin_in_state = then.end_in_state = true;
     compute(first);
-    ASSERT_EQ(emulated.get(first.states.memory, states.size()), between) << cut.sequence_rows << " " << cut.pieces;
-    compute(second);
-    ASSERT_EQ(emulated.get(second.out, out.size()), out) << cut.sequence_rows << " " << cut.pieces;
+    ASSERT_EQ(emulated.get(first.states.memory, states.size()), first_states) << cut.sequence_rows << " " << cut.pieces;
+    compute(then);
+    ASSERT_EQ(emulated.get(then.states.memory, states.size()), second_states) << cut.sequence_rows << " " << cut.pieces;
+    then.end_in_state = false;
+    then.sinks = emulated.put(sinks);
+    compute(then);
+    ASSERT_EQ(emulated.get(then.out, out.size()), out) << cut.sequence_rows << " " << cut.pieces;
   }
 }
 

@@ -1,8 +1,9 @@
 // Products on a device give the bits of the CPU's kernels: every type, every form of rows, whatever the number of rows, the part
-// of the matrix, and what becomes of the sums.
+// of the matrix, and what becomes of the sums. Those of bf16 by tensor cores give the same bits whatever rows stand beside a row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "device/random_panels.h"
@@ -26,6 +27,7 @@ struct Problem {
   bool paired = false, with_bias = false;
   std::int64_t out_column = 0;
   int row_begin = 0, panel_begin = 0, panels_left = 0;  // panels at the end that are left out
+  bool all_stand_out = false;                           // every block has low bytes
 };
 
 std::ostream& operator<<(std::ostream& out, const Problem& p) {
@@ -90,7 +92,7 @@ class Multiply : public ::testing::TestWithParam<Kind> {
   std::vector<std::byte> rows_of(const Problem& p) {
     std::vector<float> x = random_floats(rng, static_cast<std::size_t>(p.rows * p.k));
     for (std::size_t i = 0; i < x.size(); i += kActivationBlock)  // for some blocks of two bytes to have low ones
-      if (rng() % 2 == 0) x[std::min(x.size() - 1, i + rng() % kActivationBlock)] *= 100.0f;
+      if (p.all_stand_out || rng() % 2 == 0) x[std::min(x.size() - 1, i + rng() % kActivationBlock)] = 100.0f;
     std::vector<std::byte> out(row_bytes(p.form, p.k) * static_cast<std::size_t>(p.rows));
     if (p.form == RowFormat::f32)
       std::memcpy(out.data(), x.data(), x.size() * sizeof(float));
@@ -121,6 +123,13 @@ TEST_P(Multiply, GivesTheBitsOfTheCpuForLongRows) {
     for (const RowFormat form : forms_of(type))
       for (const int rows : {1, 8, 19, 70})
         expect_the_bits_of_the_cpu({type, form, testing::whole_blocks(type, 4200), 24, rows});
+}
+
+// The list of blocks with low bytes reaches into what was staged of rows.
+TEST_P(Multiply, GivesTheBitsOfTheCpuForLongRowsThatAllHaveLowBytes) {
+  Problem p{DType::q2_k, RowFormat::int16, 33280, 16, 2};
+  p.all_stand_out = true;
+  expect_the_bits_of_the_cpu(p);
 }
 
 TEST_P(Multiply, FinishesSumsAsTheCpuDoes) {
@@ -174,6 +183,138 @@ TEST_P(Multiply, ReadsPanelsOfBf16ThatEndWhereTheRowsDo) {
     }
 }
 
+class MultiplyTensor : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override { device_ = Device::open(GetParam()).value(); }
+
+  // A product of bf16: out [rows][outputs], before which `before` stood in it.
+  struct Product {
+    std::int64_t k, outputs;
+    Finish finish = Finish::store;
+    bool paired = false, with_bias = false;
+    PackedMatrix weights;
+    std::vector<std::byte> x;
+    std::vector<float> bias, before;
+  };
+  Product random_product(std::int64_t k, std::int64_t outputs, int rows, Finish finish = Finish::store,
+                         bool paired = false, bool with_bias = false) {
+    Product out{k,  outputs, finish, paired, with_bias, testing::random_panels(rng, DType::bf16, outputs, k, paired),
+                {}, {},      {}};
+    const auto values = random_floats(rng, static_cast<std::size_t>(rows * k));
+    out.x.assign(row_bytes(RowFormat::bf16, k) * static_cast<std::size_t>(rows),
+                 std::byte{0xff});  // NaN behind a row's values
+    for (int row = 0; row < rows; ++row)
+      cpu.to_bf16(values.data() + row * k,
+                  reinterpret_cast<std::uint16_t*>(out.x.data() + stride(k) * static_cast<std::size_t>(row)), k);
+    out.bias = random_floats(rng, static_cast<std::size_t>(2 * outputs));
+    out.before = random_floats(rng, static_cast<std::size_t>(rows * outputs));
+    return out;
+  }
+  static std::size_t stride(std::int64_t k) { return row_bytes(RowFormat::bf16, k); }
+
+  std::vector<float> rows_of(const Product& p, int begin, int end) {
+    const Memory panels = device_->upload(p.weights.memory()).value(), rows = testing::on_device(*device_, p.x),
+                 biases = testing::on_device(*device_, p.bias), results = testing::on_device(*device_, p.before);
+    MatmulTask task{};
+    task.panels = panels.as<const std::uint8_t>();
+    task.panel_bytes = p.weights.panel_bytes();
+    task.k = p.k;
+    task.outputs = p.outputs;
+    task.panel_end = p.weights.panels();
+    task.then_panel = -1;
+    task.x = rows.data();
+    task.x_stride = stride(p.k);
+    task.row_begin = begin;
+    task.row_end = end;
+    task.out = results.as<float>();
+    task.out_stride = p.outputs;
+    task.bias = p.with_bias ? biases.as<const float>() : nullptr;
+    task.finish = p.finish;
+    task.paired = p.paired;
+    device_->run(kEspalierMultiplyTensor, cuda::MultiplyTensorTask{task});
+    const auto all = testing::from_device<float>(*device_, results);
+    return {all.begin() + begin * p.outputs, all.begin() + end * p.outputs};
+  }
+  // The same by the CPU's exact kernel, of the same numbers of sixteen bits.
+  std::vector<float> exact_rows_of(const Product& p, int rows) {
+    std::vector<float> x, out = p.before;
+    for (int row = 0; row < rows; ++row)
+      for (std::int64_t k = 0; k < p.k; ++k)
+        x.push_back(
+            to_float(reinterpret_cast<const bf16*>(p.x.data() + stride(p.k) * static_cast<std::size_t>(row))[k]));
+    MatmulTask task{};
+    task.panels = p.weights.panel(0);
+    task.panel_bytes = p.weights.panel_bytes();
+    task.k = p.k;
+    task.outputs = p.outputs;
+    task.panel_end = p.weights.panels();
+    task.then_panel = -1;
+    task.x = x.data();
+    task.x_stride = static_cast<std::size_t>(p.k) * sizeof(float);
+    task.row_end = rows;
+    task.out = out.data();
+    task.out_stride = p.outputs;
+    task.bias = p.with_bias ? p.bias.data() : nullptr;
+    task.finish = p.finish;
+    task.paired = p.paired;
+    cpu.matmul_bf16(task);
+    return out;
+  }
+  static double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+    double error = 0, size = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto g = static_cast<double>(got[i]), w = static_cast<double>(want[i]);
+      error += (g - w) * (g - w);
+      size += w * w;
+    }
+    return std::sqrt(error / size);
+  }
+
+  const CpuKernels& cpu = *runnable_cpu_kernels().front();
+  std::unique_ptr<Device> device_;
+  std::mt19937_64 rng{testing::seed()};
+};
+
+TEST_P(MultiplyTensor, IsCloseToTheExactProduct) {
+  for (const std::int64_t k : {1, 31, 97, 1024, 1025, 2500, 9000})
+    for (const int rows : {1, 8, 11, 40}) {
+      Product p = random_product(k, 35, rows);
+      if (rows == 8 || rows == 40) p.weights = p.weights.trimmed().value();
+      EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), 1e-5) << k << ", " << rows << " rows";
+    }
+}
+
+TEST_P(MultiplyTensor, FinishesSumsAsOtherProductsDo) {
+  for (const int rows : {3, 20, 70})
+    for (const bool paired : {false, true})
+      for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
+        if (paired && finish < Finish::gate_silu) continue;
+        const Product p = random_product(130, 51, rows, finish, paired, true);
+        EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), 1e-4)
+            << rows << (paired ? " paired" : "");
+      }
+}
+
+TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
+  struct Size {
+    std::int64_t k, outputs;
+    int rows;
+  };
+  for (const Size size : {Size{3100, 40, 150}, Size{36, 1536, 900}}) {  // the second: enough for large tiles
+    const Product p = random_product(size.k, size.outputs, size.rows);
+    const auto together = rows_of(p, 0, size.rows);
+    for (const int count : {1, 8, 9, 32, 33, 64, 65, 100})
+      for (int tries = 0; tries < 2; ++tries) {
+        const int begin = static_cast<int>(rng() % static_cast<unsigned>(size.rows - count + 1));
+        const auto some = rows_of(p, begin, begin + count);
+        ASSERT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * size.outputs))
+            << count << " from " << begin;
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MultiplyTensor, ::testing::ValuesIn(testing::device_kinds()),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 INSTANTIATE_TEST_SUITE_P(Devices, Multiply, ::testing::ValuesIn(testing::device_kinds()),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 

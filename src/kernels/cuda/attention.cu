@@ -1,11 +1,12 @@
 // attention.cu: attention of a ragged batch; see attention_task.h.
 //
-// A block of threads has a tile: some rows of one sequence x query heads that share a KV head, so that keys and values are
-// read once for all of them. Its threads stand in subgroups of 64, each for some of the tile's queries. The positions that a
-// row of the tile sees get places, up to 128 of them at a time: those of one block of positions, or where few are seen of
-// each, of some blocks. A thread computes the scores of two places, a chain over the key's elements; sixteen threads make a
-// query's weights of a block, lane by lane as on a CPU; a thread computes two elements of a block's weighted values, a chain
-// over its places, and folds them. Queries, scores and folds lie in shared memory.
+// A block of threads has a tile: some rows of one sequence x query heads that share a KV head, so that keys and
+// values are read once for all of them. Its threads stand in subgroups of 64, each for some of the tile's queries.
+// The positions that a row of the tile sees get places, up to 128 of them at a time: those of one block of positions,
+// or where few are seen of each, of some blocks. A thread computes the scores of two places, a chain over the key's
+// elements; sixteen threads make a query's weights of a block, lane by lane as on a CPU; a thread computes two
+// elements of a block's weighted values, a chain over its places, and folds them. Queries, scores and folds lie in
+// shared memory.
 #include "kernels/cuda/attention_task.h"
 //
 #include "kernels/cuda/simt/simd.h"
@@ -64,9 +65,9 @@ union BlockPart {
 };
 static_assert(sizeof(BlockPart) == 8);
 
-// Behind the facts: bits of positions [blocks of the window][rows][kWords]; parts [blocks of the window][capacity]; then
-// floats: weights, first the scores, [places][stride]; queries [key elements][stride]; folded values [queries][value
-// elements]. The stride lets threads that go over elements or places meet different banks.
+// Behind the facts: bits of positions [blocks of the window][rows][kWords]; parts [blocks of the window][capacity];
+// then floats: weights, first the scores, [places][stride]; queries [key elements][stride]; folded values
+// [queries][value elements]. The stride lets threads that go over elements or places meet different banks.
 struct Room {
   int capacity, rows, window, key_width;
   ESPALIER_EITHER constexpr int stride() const { return capacity + 4; }
@@ -146,9 +147,6 @@ ESPALIER_ON_DEVICE float* partial_of(const AttendTask& t, int row_index, int blo
 ESPALIER_ON_DEVICE std::uint64_t bits_from(std::int64_t bit) {
   return bit <= 0 ? ~std::uint64_t{0} : bit >= 64 ? 0 : ~std::uint64_t{0} << bit;
 }
-ESPALIER_ON_DEVICE int count_bits(std::uint64_t bits) {
-  return __builtin_popcountll(bits);
-}
 // Positions of these 64 that hold entries.
 ESPALIER_ON_DEVICE std::uint64_t entries_from(std::int64_t start, int stride) {
   if (stride <= 1) return ~std::uint64_t{0};
@@ -195,7 +193,6 @@ class Tile {
     }
     simt::meet();
     take_queries();
-    simt::meet();
     for (window_ = facts().block_begin; window_ < facts().block_end; window_ += cut_.window) {
       const int left = facts().block_end - window_, count = left < cut_.window ? left : cut_.window;
       look_through(count);
@@ -308,7 +305,7 @@ class Tile {
       }
       facts().seen[i][0] = low;
       facts().seen[i][1] = high;
-      facts().counts[i] = count_bits(low) + count_bits(high);
+      facts().counts[i] = simt::count_bits(low) + simt::count_bits(high);
     }
     simt::meet();
   }
@@ -323,7 +320,7 @@ class Tile {
   ESPALIER_ON_DEVICE static int place_of(const std::uint64_t (&seen)[kWords], int word, int bit) {
     const std::uint64_t bits = seen[word];
     if ((bits >> bit & 1) == 0) return -1;
-    return (word == 0 ? 0 : count_bits(seen[0])) + count_bits(bits & ((std::uint64_t{1} << bit) - 1));
+    return (word == 0 ? 0 : simt::count_bits(seen[0])) + simt::count_bits(bits & ((std::uint64_t{1} << bit) - 1));
   }
   ESPALIER_ON_DEVICE void find_places(int from, int to) {
     int first = 0;
@@ -352,7 +349,8 @@ class Tile {
 
   // --- blocks of positions ---
 
-  // Blocks of the window. As few queries of a thread as all subgroups together need: what is computed for none takes time.
+  // Blocks of the window. As few queries of a thread as all subgroups together need: what is computed for none takes
+  // time.
   template <int kMost>
   ESPALIER_ON_DEVICE void compute_blocks(int from, int to) {
     find_places(from, to);
@@ -416,8 +414,8 @@ class Tile {
     for (int i = from; i < to; first += facts().counts[i++])
       if (facts().counts[i] > 0) soften(query, i, first);
   }
-  // By sixteen threads: a query's scores of a block -> weights, their maximum and sum, each lane over its positions in order.
-  // first: the place of the block's first one.
+  // By sixteen threads: a query's scores of a block -> weights, their maximum and sum, each lane over its positions
+  // in order. first: the place of the block's first one.
   ESPALIER_ON_DEVICE void soften(int query, int block, int first) {
     const std::uint64_t seen[kWords] = {facts().seen[block][0], facts().seen[block][1]};
     const int row = facts().row_of[query];

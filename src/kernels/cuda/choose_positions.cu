@@ -1,9 +1,10 @@
-// choose_positions.cu: which positions sparse attention reads; see attention_task.h and kernels/attention/index_scores.h.
+// choose_positions.cu: which positions sparse attention reads; see attention_task.h and
+// kernels/attention/index_scores.h.
 //
-// One kernel scores: a thread computes two places of a row (entries, where they stand at every few positions only, else
-// positions) against some heads at a time, each product a chain over the key's elements, the weighted sum a chain over
-// heads. Another one chooses: a block of threads finds, digit by digit, the least score that is chosen, and where there are
-// more of it than are wanted, the last place of them; then the bits are written.
+// One kernel scores: a thread computes two places of a row (entries, where they stand at every few positions only,
+// else positions) against some heads at a time, each product a chain over the key's elements, the weighted sum a
+// chain over heads. Another one chooses: a block of threads finds, digit by digit, the least score that is chosen,
+// and where there are more of it than are wanted, the last place of them; then the bits are written.
 #include "kernels/cuda/attention_task.h"
 //
 #include "kernels/cuda/simt/simd.h"
@@ -182,8 +183,8 @@ class Chooser {
   }
 
  private:
-  // A run's score is its highest, by the CPU's rule for NaN. Scores of runs go where those of earlier positions are, which
-  // all threads have read.
+  // A run's score is its highest, by the CPU's rule for NaN. Scores of runs go where those of earlier positions are,
+  // which all threads have read.
   ESPALIER_ON_DEVICE void take_best_of_runs() {
     const int runs = (seen_ + t_.run - 1) / t_.run;
     for (int first = 0; first < runs; first += simt::threads()) {
@@ -208,7 +209,8 @@ class Chooser {
     return rank_of(place >= local_from_ ? __builtin_inff() : score);
   }
 
-  // How many of the places have each digit, summed over all threads: digit(place, rank) is -1 for those that do not count.
+  // How many of the places have each digit, summed over all threads: digit(place, rank) is -1 for those that do not
+  // count.
   template <class Digit>
   ESPALIER_ON_DEVICE void count(Digit digit) {
     Counts& counts = *simt::shared<Counts>();

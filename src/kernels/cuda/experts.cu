@@ -87,7 +87,8 @@ ESPALIER_GLOBAL void gather(GatherRowsTask t) {
   const int row = t.places.row_of[place];
   const auto* const from = reinterpret_cast<const T*>(t.from + static_cast<std::size_t>(row) * t.from_stride);
   auto* const to = reinterpret_cast<T*>(t.to + static_cast<std::size_t>(place) * t.to_stride);
-  for (std::size_t i = static_cast<std::size_t>(simt::thread()); i < t.bytes / sizeof(T); i += kThreads) to[i] = from[i];
+  for (std::size_t i = static_cast<std::size_t>(simt::thread()); i < t.bytes / sizeof(T); i += kThreads)
+    to[i] = from[i];
 }
 ESPALIER_GLOBAL void gather_weighted(GatherRowsTask t) {
   const int place = simt::block_x(), chosen = t.places.chosen;

@@ -26,7 +26,10 @@ struct Layout {
   static constexpr int kFactors = kSubs * Format::kGroups * 16;  // floats
   static constexpr int kFactorBytes = kFactors * (Format::kHasMinimum ? 2 : 1) * 4;
   // So many rounds ahead panels are asked for: about 16 KB of each.
-  static constexpr int kWanted = 16 * 1024 / kWeights, kAhead = kWanted < 2 ? 2 : kWanted > 6 ? 6 : kWanted,
+  static constexpr int kWanted = 16 * 1024 / kWeights,
+                       kAhead = kWanted < 2   ? 2
+                                : kWanted > 6 ? 6
+                                              : kWanted,
                        kSlots = kAhead + 2;
   int teams, rows, k;
 
@@ -70,7 +73,8 @@ class Kernel {
  private:
   ESPALIER_ON_DEVICE static std::uint8_t* shared(int at) { return simt::shared<std::uint8_t>() + at; }
   ESPALIER_ON_DEVICE const std::uint8_t* panel() const {
-    return rows_.panels + static_cast<std::size_t>(t_.panel_begin + simt::block_x() * plan_.teams + team_) * t_.panel_bytes;
+    return rows_.panels +
+           static_cast<std::size_t>(t_.panel_begin + simt::block_x() * plan_.teams + team_) * t_.panel_bytes;
   }
   ESPALIER_ON_DEVICE int next_slot(int slot) const { return slot + stage_ == plan_.bytes() ? 2 * set_ : slot + stage_; }
   // Of a set of sums: factors, then int [sub-block][group][row][kPitch].
@@ -202,7 +206,7 @@ class Kernel {
       ESPALIER_UNROLL(2)
       for (int of = 0; of < Format::kGroups; ++of)
         *reinterpret_cast<Sums*>(shared(to + (i * Format::kGroups + of) * row_sums_)) = {sums[i][of][row],
-                                                                                        sums[i][of][2 + row]};
+                                                                                         sums[i][of][2 + row]};
     }
   }
 
@@ -225,12 +229,12 @@ class Kernel {
     }
   }
 
-  // The numbers of the marked sub-blocks, in order; returns how many there are. The words stand before them.
+  // The numbers of the marked sub-blocks, in order; returns how many there are. The words stand before them, where panels were
+  // staged: others may still fold, but read no panels.
   ESPALIER_ON_DEVICE int list_marked() {
     const int words = (subs_ + 63) / 64;
     auto* const marks = reinterpret_cast<std::uint64_t*>(shared(2 * set_));
     int* const list = marked();
-    simt::meet();  // others may still fold what was staged here
     for (int w = simt::thread(); w < words; w += simt::threads()) {
       std::uint64_t any = 0;
       for (int row = 0; row < count_; ++row) any |= marks_of(t_, rows_.begin + row, w);
@@ -291,8 +295,8 @@ class Kernel {
   simt::AsyncCopies copies_;
   const std::uint8_t *from_ = nullptr, *from_scales_ = nullptr;  // prepare_asking(): what comes next
   int left_ = 0, to_ = 0;                                        // how much of it, and where in a slot it goes
-  int block_, sub_, values_, factors_, sums_;  // prepare_sums()
-  float acc_ = 0.0f;  // of a thread that folds
+  int block_, sub_, values_, factors_, sums_;                    // prepare_sums()
+  float acc_ = 0.0f;                                             // of a thread that folds
 };
 
 template <class Format>

@@ -16,7 +16,8 @@ namespace espalier::cuda::floats {
 template <DType kType>
 struct Plain {
   using Read = kernels::fragments::Simd;
-  ESPALIER_ON_DEVICE static void four(const std::uint8_t* panel, std::int64_t k, std::int64_t end, Read::F (&weight)[4]) {
+  ESPALIER_ON_DEVICE static void four(const std::uint8_t* panel, std::int64_t k, std::int64_t end,
+                                      Read::F (&weight)[4]) {
     ESPALIER_UNROLL(4)
     for (int i = 0; i < 4; ++i) weight[i] = k + i < end ? one(panel, k + i) : Read::zero();
   }
@@ -107,7 +108,9 @@ class Kernel {
   ESPALIER_ON_DEVICE bool folds() const { return fold_warp_ >= 0; }
   ESPALIER_ON_DEVICE int fold_panel() const { return fold_warp_ % plan_.panels; }
   // Its i-th row of the block's.
-  ESPALIER_ON_DEVICE int fold_row(int i) const { return fold_warp_ / plan_.panels * 4 * Plan::kRows + 4 * i + simt::thread() % 4; }
+  ESPALIER_ON_DEVICE int fold_row(int i) const {
+    return fold_warp_ / plan_.panels * 4 * Plan::kRows + 4 * i + simt::thread() % 4;
+  }
   ESPALIER_ON_DEVICE float* weights(int round) const { return simt::shared<float>() + round % 2 * plan_.set(); }
   ESPALIER_ON_DEVICE float* x(int round) const { return weights(round) + plan_.panels * Plan::kWeights; }
 
@@ -129,8 +132,8 @@ class Kernel {
     const int count = rows_.end - rows_.begin, threads = 32 * plan_.decode_warps();
     for (int i = simt::thread(); i < count * Plan::kValues; i += threads) {
       const int row = i / Plan::kValues, at = i % Plan::kValues;
-      const auto* const from = reinterpret_cast<const float*>(static_cast<const std::byte*>(t_.x) +
-                                                              static_cast<std::size_t>(rows_.begin + row) * t_.x_stride);
+      const auto* const from = reinterpret_cast<const float*>(
+          static_cast<const std::byte*>(t_.x) + static_cast<std::size_t>(rows_.begin + row) * t_.x_stride);
       x(round)[row * Plan::kRowFloats + at] = first + at < t_.k ? from[first + at] : 0.0f;
     }
   }
@@ -144,7 +147,8 @@ class Kernel {
     for (int four = 0; four < fours; ++four) {
       Read::F weight[4];
       ESPALIER_UNROLL(4)
-      for (int j = 0; j < 4; ++j) weight[j] = *reinterpret_cast<const Read::F*>(of_panel + four * Plan::kGroup + 16 * j);
+      for (int j = 0; j < 4; ++j)
+        weight[j] = *reinterpret_cast<const Read::F*>(of_panel + four * Plan::kGroup + 16 * j);
       ESPALIER_UNROLL(8)
       for (int i = 0; i < Plan::kRows; ++i) {
         const Four value = *reinterpret_cast<const Four*>(of_row + 4 * i * Plan::kRowFloats + 4 * four);

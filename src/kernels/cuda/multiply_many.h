@@ -4,7 +4,7 @@
 // tensor cores from zero, which is exact, then one multiply-add a sum. Panels and rows that the warps of a block share stream to
 // shared memory, a stage ahead of them or more; there is one barrier a stage.
 // Rows of two bytes (of small tiles) have a second pass, each warp over the sub-blocks that are marked in one of its rows.
-// Threads: panel_warps by row_warps warps; a pair of panels belongs to a block. Fails: never.
+// Threads: panel_warps() by row_warps() warps; a pair of panels belongs to a block. Fails: never.
 #pragma once
 
 #include "kernels/cuda/simt/async_copy.h"
@@ -12,17 +12,23 @@
 
 namespace espalier::cuda::many {
 
-// A block's shared memory: kSlots stages of panels and rows.
+// A block's shared memory: kSlots stages of panels and rows. Large tiles have a fixed number of warps, each of which asks for one
+// panel.
 template <class Format, int kPanels, int kTiles>
 struct Layout {
+  static constexpr bool kLarge = kPanels * kTiles > 1;
   static constexpr int kSubs = Format::kSubs == 8 ? 8 : 4;                 // of a stage
   static constexpr int kWeights = kSubs / Format::kSubs * Format::kBytes;  // of a panel
   static constexpr int kRow = kSubs * 32 + kSubs * static_cast<int>(sizeof(ActivationScale)) + 16;
-  static constexpr int kSlots = kPanels * kTiles > 1 ? (kSubs == 8 ? 2 : 3) : 4;
-  int panel_warps, row_warps;
+  static constexpr int kSlots = !kLarge ? 4 : kSubs == 8 ? 2 : 3;
+  static constexpr int kPanelWarps = 4, kRowWarps = 2;  // of large tiles
+  int any_panel_warps = kPanelWarps, any_row_warps = kRowWarps;
 
-  ESPALIER_EITHER int panels() const { return panel_warps * kPanels; }
-  ESPALIER_EITHER int rows() const { return row_warps * kTiles * 8; }
+  ESPALIER_EITHER int panel_warps() const { return kLarge ? kPanelWarps : any_panel_warps; }
+  ESPALIER_EITHER int row_warps() const { return kLarge ? kRowWarps : any_row_warps; }
+  ESPALIER_EITHER int threads() const { return 32 * panel_warps() * row_warps(); }
+  ESPALIER_EITHER int panels() const { return panel_warps() * kPanels; }
+  ESPALIER_EITHER int rows() const { return row_warps() * kTiles * 8; }
   ESPALIER_EITHER int stage() const { return panels() * kWeights + rows() * kRow; }
   ESPALIER_EITHER int bytes() const {
     const int sums = BlockSums{panels()}.bytes(rows());
@@ -53,8 +59,8 @@ class Kernel {
         rows_(rows),
         subs_(static_cast<int>(work.of.k / 32)),
         first_panel_(work.of.panel_begin + simt::block_x() * plan.panels()),
-        warp_panel_(simt::thread() / 32 % plan.panel_warps * kPanels),
-        warp_row_(simt::thread() / 32 / plan.panel_warps * kTiles * 8) {}
+        warp_panel_(simt::thread() / 32 % plan.panel_warps() * kPanels),
+        warp_row_(simt::thread() / 32 / plan.panel_warps() * kTiles * 8) {}
 
   ESPALIER_ON_DEVICE void run(bool two_bytes) {
     pass_over_all();
@@ -81,6 +87,7 @@ class Kernel {
   ESPALIER_ON_DEVICE void pass_over_all() {
     constexpr int kAhead = Plan::kSlots - 1;
     const int stages = (subs_ + Plan::kSubs - 1) / Plan::kSubs;
+    prepare_asking();
     for (int i = 0; i < kAhead; ++i) ask_for(i, stages);
     for (int i = 0; i < stages; ++i) {
       copies_.template wait<kAhead - 1>();
@@ -102,30 +109,42 @@ class Kernel {
     const std::int64_t before = std::int64_t{stage} * Plan::kWeights;
     const std::int64_t left = static_cast<std::int64_t>(subs_) / Format::kSubs * Format::kBytes - before;
     const int end = left < Plan::kWeights ? static_cast<int>(left) : Plan::kWeights;
-    const int warp = simt::thread() / 32, warps = simt::threads() / 32, lane = simt::thread() % 32;
-    const int parts = warps > plan_.panels() ? warps / plan_.panels() : 1;  // warps that share a panel
-    if (warp / plan_.panels() >= parts) return;
-    for (int index = warp % plan_.panels(); index < plan_.panels(); index += warps) {
-      const std::uint8_t* const from = panel(index) + before;
-      std::uint8_t* const at_panel = to + index * Plan::kWeights;
-      ESPALIER_UNROLL(4)
-      for (int at = 16 * (32 * (warp / plan_.panels()) + lane); at < end; at += 16 * 32 * parts)
-        copies_.copy16(at_panel + at, from + at);
+    const int warp = simt::thread() / 32, warps = plan_.threads() / 32, of_warp = 16 * (simt::thread() & 31);
+    if constexpr (Plan::kLarge) {
+      to += warp * Plan::kWeights + of_warp;
+      const std::uint8_t* const from = own_panel_ + before;
+      ESPALIER_UNROLL(16)
+      for (int at = 0; at < Plan::kWeights; at += 512)
+        if (at < end - of_warp) copies_.copy16(to + at, from + at);
+      return;
     }
+    const int parts = warps / plan_.panels(), index = warp % plan_.panels();  // warps that share a panel
+    if (warp / plan_.panels() >= parts) return;
+    const std::uint8_t* const from = panel(index) + before;
+    ESPALIER_UNROLL(4)
+    for (int at = 512 * (warp / plan_.panels()) + of_warp; at < end; at += 512 * parts)
+      copies_.copy16(to + index * Plan::kWeights + at, from + at);
   }
   ESPALIER_ON_DEVICE void ask_for_row(int stage, std::uint8_t* slot_rows) {
     const int index = simt::thread() / 4, fourth = simt::thread() & 3, before = stage * Plan::kSubs;
-    if (index >= plan_.rows()) return;
-    const ByteRows rows(t_, rows_.begin, false);
-    const std::uint8_t* const values = rows.values(row(index), before) + 16 * fourth;
-    const ActivationScale* const scales = &rows.scale(row(index), before + fourth);
+    const int left = index < plan_.rows() ? subs_ - before : 0;
+    const std::uint8_t* const values = own_row_ + 32 * before;
+    const std::uint8_t* const scales = own_row_ + own_scales_ + static_cast<int>(sizeof(ActivationScale)) * before;
     std::uint8_t* const to = slot_rows + index * Plan::kRow + 16 * fourth;
     ESPALIER_UNROLL(4)
     for (int i = 0; i < Plan::kSubs / 2; ++i)
-      if (before + fourth / 2 + 2 * i < subs_) copies_.copy16(to + 64 * i, values + 64 * i);
+      if (fourth / 2 + 2 * i < left) copies_.copy16(to + 64 * i, values + 64 * i);
     ESPALIER_UNROLL(2)
     for (int i = 0; i < Plan::kSubs / 4; ++i)
-      if (before + fourth + 4 * i < subs_) copies_.copy16(to + Plan::kSubs * 32 + 64 * i, scales + 4 * i);
+      if (fourth + 4 * i < left) copies_.copy16(to + Plan::kSubs * 32 + 64 * i, scales + 64 * i);
+  }
+  // The first of its panel (of large tiles) and of its row that a thread asks for.
+  ESPALIER_ON_DEVICE void prepare_asking() {
+    const int index = simt::thread() / 4;
+    const ByteRows rows(t_, rows_.begin, false);
+    own_row_ = simt::kept(rows.values(row(index), 0) + 16 * (simt::thread() & 3));
+    own_scales_ = static_cast<int>(rows.scales);
+    if constexpr (Plan::kLarge) own_panel_ = simt::kept(panel(simt::thread() / 32) + 16 * (simt::thread() & 31));
   }
 
   ESPALIER_ON_DEVICE void add_stage(int stage) {
@@ -224,6 +243,8 @@ class Kernel {
   const BlockRows rows_;
   const int subs_, first_panel_, warp_panel_, warp_row_;
   simt::AsyncCopies copies_;
+  const std::uint8_t *own_row_ = nullptr, *own_panel_ = nullptr;  // prepare_asking()
+  int own_scales_ = 0;
   float acc_[kPanels][kTiles][4] = {};
 };
 
@@ -234,21 +255,38 @@ inline constexpr int kBlocks = kPanels * kTiles == 1                            
                                                                                                        : 2;
 
 template <class Format, int kPanels, int kTiles>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, kBlocks<Format, kPanels, kTiles>) void multiply(MultiplyWork work, Layout<Format, kPanels, kTiles> plan,
-                                                         bool two_bytes) {
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, kBlocks<Format, kPanels, kTiles>) void multiply(
+    MultiplyWork work, Layout<Format, kPanels, kTiles> plan, bool two_bytes) {
   const BlockRows rows = find_rows(work, plan.rows());
   if (rows.begin < rows.end) Kernel<Format, kPanels, kTiles>(work, plan, rows).run(two_bytes);
 }
 
 template <class Format, int kPanels, int kTiles>
-void launch(simt::Stream stream, const MultiplyWork& work, bool two_bytes, int panel_warps, int row_warps) {
-  Layout<Format, kPanels, kTiles> plan{panel_warps, row_warps};
-  const auto room = static_cast<int>(simt::most_shared_bytes());
-  while (plan.row_warps > 1 && plan.bytes() > room) --plan.row_warps;
+bool fits(const Layout<Format, kPanels, kTiles>& plan) {
+  return static_cast<std::size_t>(plan.bytes()) <= simt::most_shared_bytes();
+}
+template <class Format, int kPanels, int kTiles>
+void launch(simt::Stream stream, const MultiplyWork& work, bool two_bytes,
+            const Layout<Format, kPanels, kTiles>& plan) {
   const auto columns = static_cast<unsigned>((work.panels() + plan.panels() - 1) / plan.panels());
-  const auto threads = static_cast<unsigned>(32 * plan.panel_warps * plan.row_warps);
-  simt::launch(stream, {columns, work.tiles(plan.rows()), threads, static_cast<std::size_t>(plan.bytes())},
-               multiply<Format, kPanels, kTiles>, work, plan, two_bytes);
+  simt::launch(
+      stream,
+      {columns, work.tiles(plan.rows()), static_cast<unsigned>(plan.threads()), static_cast<std::size_t>(plan.bytes())},
+      multiply<Format, kPanels, kTiles>, work, plan, two_bytes);
+}
+
+// Rows of bytes, or of two.
+template <class Format>
+void launch(simt::Stream stream, const MultiplyWork& work, bool two_bytes) {
+  constexpr int kSomeRows = 32;
+  const Layout<Format, 2, 4> large{};
+  const int rows = work.usual_rows();
+  if (rows > kSomeRows && !two_bytes && fits(large))
+    launch<Format, 2, 4>(stream, work, false, large);
+  else if (rows > kSomeRows)
+    launch<Format, 1, 1>(stream, work, two_bytes, {2, 4});
+  else
+    launch<Format, 1, 1>(stream, work, two_bytes, {work.of.paired ? 2 : 1, (rows + 7) / 8});
 }
 
 }  // namespace espalier::cuda::many

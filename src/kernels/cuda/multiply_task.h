@@ -12,7 +12,8 @@
 
 namespace espalier::cuda {
 
-// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Rows are never of bf16.
+// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Rows are never of bf16. Panels that are
+// paired come whole; rows that are no floats begin at multiples of 16 bytes.
 struct MultiplyTask {
   MatmulTask of;
   DType type;

@@ -65,11 +65,11 @@ class Few {
     return stages < kStagesOfGroup ? stages : kStagesOfGroup;
   }
   ESPALIER_ON_DEVICE std::uint8_t* slot(int number) const {
-    return simt::shared<std::uint8_t>() + plan_.totals() + plan_.sums() +
-           (warp_ * Plan::kSlots + number) * Plan::kSlot;
+    return simt::shared<std::uint8_t>() + plan_.totals() + plan_.sums() + (warp_ * Plan::kSlots + number) * Plan::kSlot;
   }
   ESPALIER_ON_DEVICE float* sums_of(int panel, int group_of_round) const {
-    return simt::shared<float>() + plan_.totals() / 4 + (group_of_round * plan_.panels + panel) * Plan::kRows * Plan::kPitch;
+    return simt::shared<float>() + plan_.totals() / 4 +
+           (group_of_round * plan_.panels + panel) * Plan::kRows * Plan::kPitch;
   }
 
   // The next stage of this warp's groups, in order.
@@ -77,19 +77,21 @@ class Few {
     if (asked_group_ < length_.groups()) {
       std::uint8_t* const to = slot(asked_slot_);
       const int chunk = asked_group_ * (kGroup / kValues) + asked_stage_ * kStage, lane = simt::thread() % 32;
+      const std::uint8_t* const of_panel = panel_ + chunk * kPanelBytes + lane * 16;
+      const int pairs = length_.pairs - chunk * kPairs - lane / 4;
       ESPALIER_UNROLL(4)
-      for (int i = lane; i < kStage * 64; i += 32) {
-        const int pair = chunk * kPairs + i / 4;
-        const bool there = pair < length_.pairs;
-        copies_.copy16(to + i / 64 * kPanelBytes + place_of(i % 64), panel_ + (there ? pair * 64 + i % 4 * 16 : 0), there);
-      }
-      ESPALIER_UNROLL(8)
-      for (int i = 0; i < kTiles * kStage; ++i) {
-        const int part = i / kTiles, row = i % kTiles * 8 + lane / 4, last = rows_.end - rows_.begin - 1;
-        const bool there = chunk + part < length_.chunks;
-        const std::uint8_t* const from = row_of(t_, rows_.begin + (row < last ? row : last));
-        copies_.copy16(to + kStage * kPanelBytes + (part * Plan::kRows + row) * kRowBytes + lane % 4 * 16,
-                       from + (there ? (chunk + part) * kRowBytes + lane % 4 * 16 : 0), there);
+      for (int i = 0; i < kStage * 64; i += 32)
+        copies_.copy16(to + i / 64 * kPanelBytes + place_of(i % 64 + lane), of_panel + i * 16, i / 4 < pairs);
+      std::uint8_t* const to_rows = to + kStage * kPanelBytes + lane * 16;
+      ESPALIER_UNROLL(4)
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const int row = 8 * tile + lane / 4, last = rows_.end - rows_.begin - 1;
+        const std::uint8_t* const from =
+            row_of(t_, rows_.begin + (row < last ? row : last)) + chunk * kRowBytes + lane % 4 * 16;
+        ESPALIER_UNROLL(2)
+        for (int part = 0; part < kStage; ++part)
+          copies_.copy16(to_rows + (part * Plan::kRows + 8 * tile) * kRowBytes, from + part * kRowBytes,
+                         chunk + part < length_.chunks);
       }
       if (++asked_stage_ == stages_of(asked_group_)) {
         asked_stage_ = 0;
@@ -113,8 +115,7 @@ class Few {
         const PanelChunk panel(at + part * kPanelBytes);
         ESPALIER_UNROLL(4)
         for (int tile = 0; tile < kTiles; ++tile)
-          add(sums[tile], panel,
-              RowChunk::of(at + kStage * kPanelBytes + (part * Plan::kRows + 8 * tile) * kRowBytes));
+          add(sums[tile], panel, RowChunk::of(at + kStage * kPanelBytes + (part * Plan::kRows + 8 * tile) * kRowBytes));
       }
       slot_ = slot_ + 1 == Plan::kSlots ? 0 : slot_ + 1;
     }
@@ -148,119 +149,124 @@ class Few {
   int asked_group_, asked_stage_ = 0, asked_slot_ = 0, slot_ = 0;
 };
 
-// Many rows: a warp takes kPanels panels and 8 * kTiles rows, all of K; the warps of a block share what streams to its memory.
-template <int kPanels, int kTiles>
-struct ManyPlan {
+// Many rows: a warp takes kPanels panels and 8 * kTiles rows, all of K; the warps of a block, kPanelWarps by kRowWarps, share what
+// streams to its memory.
+template <int kWarpPanels, int kWarpTiles, int kPanelWarps, int kRowWarps>
+struct ManyShape {
+  static constexpr int kPanels = kWarpPanels, kTiles = kWarpTiles, kWide = kPanelWarps,
+                       kThreads = 32 * kPanelWarps * kRowWarps;
+  static constexpr int kBlockPanels = kPanelWarps * kPanels, kBlockRows = kRowWarps * kTiles * 8;
   static constexpr int kSlots = 3, kAhead = kSlots - 1;
-  int panel_warps, row_warps;
-
-  ESPALIER_EITHER int threads() const { return 32 * panel_warps * row_warps; }
-  ESPALIER_EITHER int panels() const { return panel_warps * kPanels; }
-  ESPALIER_EITHER int rows() const { return row_warps * kTiles * 8; }
-  ESPALIER_EITHER int panel_slot() const { return panels() * kStage * kPanelBytes; }
-  ESPALIER_EITHER int slot() const { return panel_slot() + rows() * kStage * kRowBytes; }
-  ESPALIER_EITHER int bytes() const {
-    const int sums = BlockSums{panels()}.bytes(rows());
-    return sums > kSlots * slot() ? sums : kSlots * slot();
+  static constexpr int kPanelSlot = kBlockPanels * kStage * kPanelBytes,
+                       kSlot = kPanelSlot + kBlockRows * kStage * kRowBytes;
+  // A thread asks for 16 bytes of each kPanelStep-th panel and of each kRowStep-th row.
+  static constexpr int kPanelPieces = kStage * 64, kPanelStep = kThreads / kPanelPieces;
+  static constexpr int kRowPieces = kStage * 4, kRowStep = kThreads / kRowPieces;
+  static_assert(kPanelStep >= 1 && kBlockPanels % kPanelStep == 0 && kBlockRows % kRowStep == 0);
+  static std::size_t bytes() {
+    const int sums = BlockSums{kBlockPanels}.bytes(kBlockRows);
+    return static_cast<std::size_t>(sums > kSlots * kSlot ? sums : kSlots * kSlot);
   }
 };
 
-template <int kPanels, int kTiles>
+template <class Shape>
 class Many {
  public:
-  using Plan = ManyPlan<kPanels, kTiles>;
-  ESPALIER_ON_DEVICE Many(const MatmulTask& t, const Plan& plan, const BlockRows& rows)
+  static constexpr int kPanels = Shape::kPanels, kTiles = Shape::kTiles;
+  ESPALIER_ON_DEVICE Many(const MatmulTask& t, const BlockRows& rows)
       : t_(t),
-        plan_(plan),
         rows_(rows),
         length_(t),
-        first_panel_(t.panel_begin + simt::block_x() * plan.panels()),
-        warp_panel_(simt::thread() / 32 % plan.panel_warps * kPanels),
-        warp_row_(simt::thread() / 32 / plan.panel_warps * kTiles * 8) {}
+        first_panel_(t.panel_begin + simt::block_x() * Shape::kBlockPanels),
+        warp_panel_(simt::thread() / 32 % Shape::kWide * kPanels),
+        warp_row_(simt::thread() / 32 / Shape::kWide * kTiles * 8) {}
 
   ESPALIER_ON_DEVICE void run() {
     const int stages = (length_.chunks + kStage - 1) / kStage;
+    prepare_asking();
     ESPALIER_UNROLL(1)
-    for (int stage = 0; stage < Plan::kAhead; ++stage) ask(stage, stages);
-    for (int stage = 0; stage < stages; ++stage) {
-      copies_.template wait<Plan::kAhead - 1>();
-      simt::meet();
-      ask(stage + Plan::kAhead, stages);  // where the stage before was
-      add_stage(stage);
-      if ((stage + 1) % kStagesOfGroup == 0 || stage + 1 == stages) add_group(stage < kStagesOfGroup);
+    for (int stage = 0; stage < Shape::kAhead; ++stage) ask(stage, stages);
+    for (int stage = 0; stage < stages;) {
+      const bool first = stage == 0;
+      const int end = stages - stage < kStagesOfGroup ? stages : stage + kStagesOfGroup;
+      float group[kPanels][kTiles][4] = {};
+      for (; stage < end; ++stage) {
+        copies_.template wait<Shape::kAhead - 1>();
+        simt::meet();
+        ask(stage + Shape::kAhead, stages);  // where the stage before was
+        add_stage(group, stage);
+      }
+      add_group(group, first);
     }
     finish();
   }
 
  private:
   ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
-    return simt::shared<std::uint8_t>() + stage % Plan::kSlots * plan_.slot();
+    return simt::shared<std::uint8_t>() + stage % Shape::kSlots * Shape::kSlot;
   }
 
+  // What a thread asks for: a piece of a pair of K of some panels, and of a chunk of some rows.
+  ESPALIER_ON_DEVICE void prepare_asking() {
+    const int piece = simt::thread() % Shape::kPanelPieces, panel = simt::thread() / Shape::kPanelPieces;
+    const int of_row = simt::thread() % Shape::kRowPieces, row = simt::thread() / Shape::kRowPieces;
+    from_panel_ = simt::kept(panel_of(t_, rows_, first_panel_ + panel) + piece / 4 * 64 + piece % 4 * 16);
+    to_panel_ = simt::kept((panel * kStage + piece / 64) * kPanelBytes + place_of(piece % 64));
+    from_row_ = simt::kept(row_of(t_, rows_.begin + row) + of_row / 4 * kRowBytes + of_row % 4 * 16);
+    to_row_ = simt::kept(Shape::kPanelSlot + (of_row / 4 * Shape::kBlockRows + row) * kRowBytes + of_row % 4 * 16);
+  }
+  // In order of stages; what is not there becomes zeros. In a slot: [panel][chunk], then [chunk][row].
   ESPALIER_ON_DEVICE void ask(int stage, int stages) {
     if (stage < stages) {
-      ask_for_panels(stage, slot(stage));
-      ask_for_rows(stage, slot(stage) + plan_.panel_slot());
+      const int pair = stage * kStage * kPairs + simt::thread() % Shape::kPanelPieces / 4;
+      const int chunk = stage * kStage + simt::thread() % Shape::kRowPieces / 4;
+      const int panels = pair < length_.pairs ? t_.panel_end - first_panel_ - simt::thread() / Shape::kPanelPieces : 0;
+      const int rows = chunk < length_.chunks ? rows_.end - rows_.begin - simt::thread() / Shape::kRowPieces : 0;
+      std::uint8_t* const to = slot(stage);
+      const std::uint8_t *panel = from_panel_, *row = from_row_;
+      ESPALIER_UNROLL(8)
+      for (int i = 0; i < Shape::kBlockPanels; i += Shape::kPanelStep, panel += Shape::kPanelStep * t_.panel_bytes)
+        copies_.copy16(to + to_panel_ + i * kStage * kPanelBytes, panel, i < panels);
+      ESPALIER_UNROLL(8)
+      for (int i = 0; i < Shape::kBlockRows; i += Shape::kRowStep, row += Shape::kRowStep * t_.x_stride)
+        copies_.copy16(to + to_row_ + i * kRowBytes, row, i < rows);
+      from_panel_ += kStage * kPanelBytes;
+      from_row_ += kStage * kRowBytes;
     }
     copies_.commit();
   }
-  // [panel][chunk]; what is not there becomes zeros.
-  ESPALIER_ON_DEVICE void ask_for_panels(int stage, std::uint8_t* to) {
-    constexpr int kPieces = kStage * 64;
-    const int piece = simt::thread() % kPieces, pair = stage * kStage * kPairs + piece / 4;
-    ESPALIER_UNROLL(4)
-    for (int panel = simt::thread() / kPieces; panel < plan_.panels(); panel += simt::threads() / kPieces) {
-      const bool there = pair < length_.pairs && first_panel_ + panel < t_.panel_end;
-      const std::uint8_t* const from = there ? panel_of(t_, rows_, first_panel_ + panel) + pair * 64 + piece % 4 * 16 : rows_.panels;
-      copies_.copy16(to + (panel * kStage + piece / 64) * kPanelBytes + place_of(piece % 64), from, there);
-    }
-  }
-  // [chunk][row]
-  ESPALIER_ON_DEVICE void ask_for_rows(int stage, std::uint8_t* to) {
-    constexpr int kPieces = kStage * 4;
-    const int piece = simt::thread() % kPieces, part = piece / 4, chunk = stage * kStage + part;
-    ESPALIER_UNROLL(4)
-    for (int row = simt::thread() / kPieces; row < plan_.rows(); row += simt::threads() / kPieces) {
-      const bool there = chunk < length_.chunks && rows_.begin + row < rows_.end;
-      const std::uint8_t* const from = row_of(t_, there ? rows_.begin + row : rows_.begin);
-      copies_.copy16(to + (part * plan_.rows() + row) * kRowBytes + piece % 4 * 16,
-                     from + (there ? chunk * kRowBytes + piece % 4 * 16 : 0), there);
-    }
-  }
 
-  ESPALIER_ON_DEVICE void add_stage(int stage) {
+  ESPALIER_ON_DEVICE void add_stage(float (&group)[kPanels][kTiles][4], int stage) const {
     const std::uint8_t* const panels = slot(stage) + warp_panel_ * kStage * kPanelBytes;
-    const std::uint8_t* const rows = slot(stage) + plan_.panel_slot() + warp_row_ * kRowBytes;
-    ESPALIER_UNROLL(2)
+    const std::uint8_t* const rows = slot(stage) + Shape::kPanelSlot + warp_row_ * kRowBytes;
+    ESPALIER_UNROLL(1)  // registers have room for one
     for (int part = 0; part < kStage; ++part) {
       RowChunk of_rows[kTiles];
       ESPALIER_UNROLL(4)
       for (int tile = 0; tile < kTiles; ++tile)
-        of_rows[tile] = RowChunk::of(rows + (part * plan_.rows() + 8 * tile) * kRowBytes);
+        of_rows[tile] = RowChunk::of(rows + (part * Shape::kBlockRows + 8 * tile) * kRowBytes);
       ESPALIER_UNROLL(4)
       for (int p = 0; p < kPanels; ++p) {
         const PanelChunk panel(panels + (p * kStage + part) * kPanelBytes);
         ESPALIER_UNROLL(4)
-        for (int tile = 0; tile < kTiles; ++tile) add(group_[p][tile], panel, of_rows[tile]);
+        for (int tile = 0; tile < kTiles; ++tile) add(group[p][tile], panel, of_rows[tile]);
       }
     }
   }
-  ESPALIER_ON_DEVICE void add_group(bool first) {
+  ESPALIER_ON_DEVICE void add_group(const float (&group)[kPanels][kTiles][4], bool first) {
     ESPALIER_UNROLL(4)
     for (int p = 0; p < kPanels; ++p) {
       ESPALIER_UNROLL(4)
       for (int tile = 0; tile < kTiles; ++tile) {
         ESPALIER_UNROLL(4)
-        for (int i = 0; i < 4; ++i) {
-          total_[p][tile][i] = first ? group_[p][tile][i] : total_[p][tile][i] + group_[p][tile][i];
-          group_[p][tile][i] = 0.0f;
-        }
+        for (int i = 0; i < 4; ++i)
+          total_[p][tile][i] = first ? group[p][tile][i] : total_[p][tile][i] + group[p][tile][i];
       }
     }
   }
 
   ESPALIER_ON_DEVICE void finish() {
-    const BlockSums sums{plan_.panels()};
+    const BlockSums sums{Shape::kBlockPanels};
     simt::meet();  // others may still read what was staged
     ESPALIER_UNROLL(4)
     for (int p = 0; p < kPanels; ++p) {
@@ -273,12 +279,13 @@ class Many {
   }
 
   const MatmulTask& t_;
-  const Plan& plan_;
   const BlockRows rows_;
   const Length length_;
   const int first_panel_, warp_panel_, warp_row_;
   simt::AsyncCopies copies_;
-  float group_[kPanels][kTiles][4] = {}, total_[kPanels][kTiles][4] = {};
+  const std::uint8_t *from_panel_ = nullptr, *from_row_ = nullptr;  // prepare_asking(): what comes next
+  int to_panel_ = 0, to_row_ = 0;                                   // and where in a slot it goes
+  float total_[kPanels][kTiles][4] = {};
 };
 
 template <int kTiles>
@@ -286,13 +293,15 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork wor
   const BlockRows rows = find_rows(work, FewPlan<kTiles>::kRows);
   if (rows.begin < rows.end) Few<kTiles>(work.of, plan, rows).run();
 }
-template <int kPanels, int kTiles>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, 1) void multiply_many(MultiplyWork work, ManyPlan<kPanels, kTiles> plan) {
-  const BlockRows rows = find_rows(work, plan.rows());
-  if (rows.begin < rows.end) Many<kPanels, kTiles>(work.of, plan, rows).run();
+template <class Shape>
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(Shape::kThreads, 1) void multiply_many(MultiplyWork work) {
+  const BlockRows rows = find_rows(work, Shape::kBlockRows);
+  if (rows.begin < rows.end) Many<Shape>(work.of, rows).run();
 }
 
-unsigned blocks(int panels, int each) { return static_cast<unsigned>((panels + each - 1) / each); }
+unsigned blocks(int panels, int each) {
+  return static_cast<unsigned>((panels + each - 1) / each);
+}
 
 template <int kTiles>
 void launch_few(simt::Stream stream, const MultiplyWork& work) {
@@ -305,12 +314,12 @@ void launch_few(simt::Stream stream, const MultiplyWork& work) {
                 static_cast<std::size_t>(plan.bytes())},
                multiply_few<kTiles>, work, plan);
 }
-template <int kPanels, int kTiles>
-void launch_many(simt::Stream stream, const MultiplyWork& work, const ManyPlan<kPanels, kTiles>& plan) {
-  simt::launch(stream,
-               {blocks(work.panels(), plan.panels()), work.tiles(plan.rows()), static_cast<unsigned>(plan.threads()),
-                static_cast<std::size_t>(plan.bytes())},
-               multiply_many<kPanels, kTiles>, work, plan);
+template <class Shape>
+void launch_many(simt::Stream stream, const MultiplyWork& work) {
+  simt::launch(
+      stream,
+      {blocks(work.panels(), Shape::kBlockPanels), work.tiles(Shape::kBlockRows), Shape::kThreads, Shape::bytes()},
+      multiply_many<Shape>, work);
 }
 
 }  // namespace
@@ -318,16 +327,17 @@ void launch_many(simt::Stream stream, const MultiplyWork& work, const ManyPlan<k
 void multiply_tensor(simt::Stream stream, const MultiplyTensorTask& task) {
   const MultiplyWork work{task.of, nullptr, nullptr, nullptr, 0, 0};
   if (work.rows() <= 0 || work.panels() <= 0) return;
+  using Small = ManyShape<1, 4, 2, 2>;
+  using Large = ManyShape<4, 4, 2, 4>;
   constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
-  const ManyPlan<4, 4> large{2, 4};
   if (work.rows() <= 8)
     launch_few<1>(stream, work);
   else if (work.rows() <= 32)
     launch_few<4>(stream, work);
-  else if (blocks(work.panels(), large.panels()) * work.tiles(large.rows()) < kManyBlocks)
-    launch_many<1, 4>(stream, work, {2, 2});
+  else if (blocks(work.panels(), Large::kBlockPanels) * work.tiles(Large::kBlockRows) < kManyBlocks)
+    launch_many<Small>(stream, work);
   else
-    launch_many<4, 4>(stream, work, large);
+    launch_many<Large>(stream, work);
 }
 
 }  // namespace espalier::cuda

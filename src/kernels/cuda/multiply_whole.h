@@ -12,16 +12,10 @@ namespace espalier::cuda {
 
 template <class Format>
 void multiply_whole(simt::Stream stream, const MultiplyWork& work, bool two_bytes) {
-  constexpr int kSomeRows = 32;
-  const int rows = work.usual_rows();
-  if (rows <= few::kMostRows)
+  if (work.usual_rows() <= few::kMostRows)
     few::launch<Format>(stream, work, two_bytes);
-  else if (rows <= kSomeRows)
-    many::launch<Format, 1, 1>(stream, work, two_bytes, work.of.paired ? 2 : 1, (rows + 7) / 8);
-  else if (two_bytes)
-    many::launch<Format, 1, 1>(stream, work, true, 2, 4);
   else
-    many::launch<Format, 2, 4>(stream, work, false, 4, 2);
+    many::launch<Format>(stream, work, two_bytes);
 }
 
 template <class Format>

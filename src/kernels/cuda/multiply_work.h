@@ -81,12 +81,13 @@ ESPALIER_ON_DEVICE inline BlockRows find_expert_rows(const MultiplyWork& work, i
 ESPALIER_ON_DEVICE inline BlockRows find_rows(const MultiplyWork& work, int rows_each) {
   if (work.begin != nullptr) return find_expert_rows(work, simt::block_y(), rows_each);
   const int begin = work.of.row_begin + simt::block_y() * rows_each;
-  return {work.of.panels, work.of.bias, begin, begin + rows_each < work.of.row_end ? begin + rows_each : work.of.row_end};
+  return {work.of.panels, work.of.bias, begin,
+          begin + rows_each < work.of.row_end ? begin + rows_each : work.of.row_end};
 }
 
 // Stores what becomes of a sum of column `column` of a panel; of a pair's second panel, with the gate's.
-ESPALIER_ON_DEVICE inline void finish_sum(const MatmulTask& t, const float* bias, int panel, int row, int column, float sum,
-                                          float gate = 0.0f) {
+ESPALIER_ON_DEVICE inline void finish_sum(const MatmulTask& t, const float* bias, int panel, int row, int column,
+                                          float sum, float gate = 0.0f) {
   const std::int64_t at = std::int64_t{t.paired ? panel / 2 : panel} * 16 + column;
   if (at >= t.outputs) return;
   float* const out = t.out + row * t.out_stride + (at - t.out_column);
@@ -103,7 +104,7 @@ ESPALIER_ON_DEVICE inline void finish_sum(const MatmulTask& t, const float* bias
 
 // The sums of a block of threads on their way out: float [row][16 of each panel | gap], in shared memory.
 struct BlockSums {
-  int panels;  // from first_panel on; those of a pair both
+  int panels;                                                    // from first_panel on; those of a pair both
   ESPALIER_EITHER int pitch() const { return 16 * panels + 4; }  // eight rows' pairs of columns in different banks
   ESPALIER_EITHER int bytes(int rows) const { return rows * pitch() * 4; }
   ESPALIER_ON_DEVICE float* at(int row, int panel, int column) const {
@@ -113,9 +114,11 @@ struct BlockSums {
   ESPALIER_ON_DEVICE void finish(const MatmulTask& t, const BlockRows& rows, int first_panel) const {
     const int each = t.paired ? 2 : 1, columns = 16 * panels / each, count = (rows.end - rows.begin) * columns;
     for (int i = simt::thread(); i < count; i += simt::threads()) {
-      const int row = i / columns, panel = i % columns / 16 * each, column = i % 16, last = first_panel + panel + each - 1;
+      const int row = i / columns, panel = i % columns / 16 * each, column = i % 16,
+                last = first_panel + panel + each - 1;
       if (last < t.panel_end)
-        finish_sum(t, rows.bias, last, rows.begin + row, column, *at(row, panel + each - 1, column), *at(row, panel, column));
+        finish_sum(t, rows.bias, last, rows.begin + row, column, *at(row, panel + each - 1, column),
+                   *at(row, panel, column));
     }
   }
 };

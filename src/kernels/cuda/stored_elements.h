@@ -1,8 +1,9 @@
 // stored_elements.h: keys and values as a layer stores them (kernels/attention/kv_layout.h), as floats, and sums of
 // products with them; for kernels.
 //
-// Order: every sum is one thread's chain, as the CPU has it (kernels/cpu/generic/attention/widening.h). Memory: rows and
-// groups of slots begin at multiples of 16 bytes. Include kernels/cuda/simt/simd.h first. Threads: any. Fails: never.
+// Order: every sum is one thread's chain, as the CPU has it (kernels/cpu/generic/attention/widening.h). Memory: rows
+// and groups of slots begin at multiples of 16 bytes. Include kernels/cuda/simt/simd.h first. Threads: any. Fails:
+// never.
 #pragma once
 
 #include "kernels/cpu/generic/each.h"

@@ -12,8 +12,8 @@ namespace espalier::cuda {
 // Codes become signed bytes, their zero point taken off. Where it halves a power of two, they are moved to the top of their
 // bytes and flip a bit, which costs no more than reading them; so they, and sums, are 2^kRaised as large.
 template <class Format>
-inline constexpr bool kFlips = Format::kZeroPoint == 128 ||
-                               (Format::kZeroPoint > 0 && Format::kMostCode == 2 * Format::kZeroPoint - 1);
+inline constexpr bool kFlips =
+    Format::kZeroPoint == 128 || (Format::kZeroPoint > 0 && Format::kMostCode == 2 * Format::kZeroPoint - 1);
 constexpr int doublings(int from, int to) {
   return from == to ? 0 : 1 + doublings(2 * from, to);
 }
@@ -28,7 +28,7 @@ inline constexpr int kRaised = raised<Format>();
 template <class Format>
 ESPALIER_ON_DEVICE inline unsigned as_signed(unsigned codes) {
   constexpr unsigned kTop = 0x80808080u;
-  if constexpr (kFlips<Format>) return (codes << kRaised<Format>) ^ kTop;
+  if constexpr (kFlips<Format>) return (codes << kRaised<Format>)^kTop;
   static_assert(kFlips<Format> || Format::kMostCode < 128);
   if constexpr (Format::kZeroPoint > 0) return ((codes | kTop) - Format::kZeroPoint * 0x01010101u) ^ kTop;
   return codes;

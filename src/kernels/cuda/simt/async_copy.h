@@ -48,7 +48,9 @@ ESPALIER_ON_DEVICE inline void AsyncCopies::copy16(void* to, const void* from, b
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0)
                : "memory");
 }
-ESPALIER_ON_DEVICE inline void AsyncCopies::commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+ESPALIER_ON_DEVICE inline void AsyncCopies::commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int kLeft>
 ESPALIER_ON_DEVICE void AsyncCopies::wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
@@ -63,7 +65,9 @@ inline void AsyncCopies::copy16(void* to, const void* from, bool there) {
   else
     groups_.back().push_back(copy);
 }
-inline void AsyncCopies::commit() { groups_.emplace_back(); }
+inline void AsyncCopies::commit() {
+  groups_.emplace_back();
+}
 template <int kLeft>
 void AsyncCopies::wait() {
   const std::size_t ended = groups_.size() - 1, come = ended > kLeft ? ended - kLeft : 0;

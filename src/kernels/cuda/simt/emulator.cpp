@@ -191,6 +191,28 @@ void Block::wait(Meeting& meeting) {
   leave(false);
 }
 
+unsigned order_number() {
+  static const unsigned number = [] {
+    const char* text = std::getenv("ESPALIER_EMU_ORDER");
+    return text == nullptr ? 0u : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  }();
+  return number;
+}
+
+// Whether 32 neighbours run as far as they come without others, instead of all threads in turns.
+bool warps_run_far() {
+  return order_number() > 1 && order_number() % 2 == 0;
+}
+
+// In which order the threads of a block are looked at: 0 ascending, 1 descending, others shuffled.
+std::vector<int> order_of(int threads) {
+  std::vector<int> order(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i) order[static_cast<std::size_t>(i)] = i;
+  if (order_number() == 1) std::ranges::reverse(order);
+  if (order_number() > 1) std::ranges::shuffle(order, std::mt19937(order_number()));
+  return order;
+}
+
 void Block::run(const Grid& grid, const std::function<void()>& kernel, unsigned number, std::span<const int> order) {
   block = this;
   kernel_ = &kernel;
@@ -209,35 +231,27 @@ void Block::run(const Grid& grid, const std::function<void()>& kernel, unsigned 
                    static_cast<int>(grid.blocks_x),
                    reinterpret_cast<std::byte*>(shared_.data())};
   }
-  for (int left = threads; left > 0;) {
+  int left = threads;
+  const auto runs = [&](int i) {
+    Fiber& fiber = fibers_[static_cast<std::size_t>(i)];
+    if (fiber.over || (fiber.awaited != nullptr && fiber.awaited->round == fiber.round)) return false;
+    fiber.awaited = nullptr;
+    resume(fiber);
+    if (fiber.over) --left;
+    return true;
+  };
+  while (left > 0) {
     bool ran = false;
     for (const int i : order) {
-      Fiber& fiber = fibers_[static_cast<std::size_t>(i)];
-      if (fiber.over || (fiber.awaited != nullptr && fiber.awaited->round == fiber.round)) continue;
-      fiber.awaited = nullptr;
+      if (!runs(i)) continue;
       ran = true;
-      resume(fiber);
-      if (fiber.over) --left;
+      for (bool more = warps_run_far(); more;) {
+        more = false;
+        for (int j = i / 32 * 32; j < std::min(threads, i / 32 * 32 + 32); ++j) more |= runs(j);
+      }
     }
     if (!ran) give_up("threads of a block wait for others that never come: not all of them reach a barrier");
   }
-}
-
-unsigned order_number() {
-  static const unsigned number = [] {
-    const char* text = std::getenv("ESPALIER_EMU_ORDER");
-    return text == nullptr ? 0u : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
-  }();
-  return number;
-}
-
-// In which order the threads of a block are looked at: 0 ascending, 1 descending, others shuffled.
-std::vector<int> order_of(int threads) {
-  std::vector<int> order(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) order[static_cast<std::size_t>(i)] = i;
-  if (order_number() == 1) std::ranges::reverse(order);
-  if (order_number() > 1) std::ranges::shuffle(order, std::mt19937(order_number()));
-  return order;
 }
 
 // Processors that share the blocks of a grid.

@@ -2,8 +2,9 @@
 //
 // Blocks are spread over the processors; a block's fibers take turns on one of them: each runs until it must wait for others.
 // In which order they run is chosen by ESPALIER_EMU_ORDER (a number; other numbers, other orders), since a kernel's
-// results may not depend on it: a barrier that is missing shows as a difference between two orders. Shared memory is filled
-// with a pattern before each block, so that what was not written shows too.
+// results may not depend on it: a barrier that is missing shows as a difference between two orders. With 1 threads run in
+// descending order and asynchronous copies are done at once; with even numbers from 2 on 32 neighbours run as far as they
+// come without others. Shared memory is filled with a pattern before each block, so that what was not written shows too.
 // Threads: run() one at a time. Fails: a barrier that not all threads reach ends the process with a line that says so.
 #pragma once
 

@@ -52,7 +52,8 @@ struct Simd {
   }
   ESPALIER_ON_DEVICE static F load_i8(const std::int8_t* p) {
     const auto both = two<std::uint16_t>(p);
-    return {static_cast<float>(static_cast<std::int8_t>(both & 255)), static_cast<float>(static_cast<std::int8_t>(both >> 8))};
+    return {static_cast<float>(static_cast<std::int8_t>(both & 255)),
+            static_cast<float>(static_cast<std::int8_t>(both >> 8))};
   }
   ESPALIER_ON_DEVICE static F load_e4m3(const std::uint8_t* p) {
     const auto both = two<std::uint16_t>(p);

@@ -100,6 +100,10 @@ ESPALIER_ON_DEVICE inline int kept(int number) {
   asm volatile("" : "+r"(number));
   return number;
 }
+ESPALIER_ON_DEVICE inline const std::uint8_t* kept(const std::uint8_t* place) {  // in the device's memory
+  asm volatile("" : "+l"(place));
+  return place;
+}
 ESPALIER_ON_DEVICE inline int count_bits(std::uint64_t bits) {
   return __popcll(bits);
 }
@@ -206,6 +210,9 @@ inline int dot4_unsigned(unsigned a, int b, int sum) {
 }
 inline int kept(int number) {
   return number;
+}
+inline const std::uint8_t* kept(const std::uint8_t* place) {
+  return place;
 }
 inline int count_bits(std::uint64_t bits) {
   return __builtin_popcountll(bits);
