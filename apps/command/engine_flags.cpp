@@ -49,6 +49,13 @@ class Adder {
     added->default_str(std::to_string(into.count()))->type_name("MS");
     added->envname(environment_twin(added->get_lnames().front()));
   }
+  void gigabytes(const std::string& names, std::int64_t& bytes, const std::string& help) {
+    auto* const added = app_.add_option_function<double>(
+        names, [&bytes](const double& count) { bytes = static_cast<std::int64_t>(std::clamp(count, 0.0, 9e9) * 1e9); },
+        help);
+    added->default_str("0")->type_name("GB")->check(CLI::NonNegativeNumber);
+    added->envname(environment_twin(added->get_lnames().front()));
+  }
 
  private:
   CLI::App& app_;
@@ -199,6 +206,19 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
         if (count > 0) o.cache_disk_bytes = 0;
       },
       "the same as --cache-disk 0");
+  add.size(
+      "--cache-host", o.cache_host_bytes,
+      "evicted prefixes go to so much of the host's memory (K, M, G) before they go to disk: for the small pools of "
+      "devices; 0 = off");
+  add.value("--hicache-ratio", o.cache_host_ratio, "FACTOR",
+            "without --cache-host: so many times the bytes of the token pool; 0 = off");
+  add.gigabytes("--hicache-size", o.cache_host_bytes, "the same as --cache-host, in units of 10^9 bytes");
+  add.flag(
+      "--enable-hierarchical-cache",
+      [&o](std::int64_t count) {
+        if (count > 0 && o.cache_host_ratio == 0) o.cache_host_ratio = 2;
+      },
+      "the same as --hicache-ratio 2");
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
 }
 

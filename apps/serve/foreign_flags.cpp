@@ -58,7 +58,6 @@ constexpr ForeignFlag kRefused[] = {
     {"--response-role", kValue, "assistant", "answers have the role assistant"},
     {"--root-path", kValue, "", "--api-prefix puts a path before every route"},
     {"--enable-priority-scheduling", kNothing, "", "--schedule-policy priority does that"},
-    {"--enable-hierarchical-cache", kNothing, "", "--cache-disk SIZE keeps evicted prefixes on disk"},
     {"--path,--slot-save-path", kValue, "", "this server reads and writes no files for clients"},
 };
 
@@ -90,7 +89,6 @@ constexpr std::string_view kTuningWithValue[] = {
     "--grammar-backend",
     "--guided-decoding-backend",
     "--hicache-io-backend,--hicache-mem-layout,--hicache-write-policy",
-    "--hicache-ratio,--hicache-size",
     "--hicache-storage-backend,--hicache-storage-prefetch-policy",
     "--keep",
     "--limit-mm-data-per-request",

@@ -99,6 +99,8 @@ struct EngineOptions {
   std::int64_t random_seed = -1;      // of requests without a seed, in order of arrival; -1 = from the system
   std::string cache_dir;              // prefixes are kept in this folder across restarts; empty = they are not
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
+  std::int64_t cache_host_bytes = 0;  // and before that to so much of the host's memory; 0 = what the ratio says
+  double cache_host_ratio = 0;        // times the bytes of the token pool; 0 = none
   std::string cache_scratch;          // where, without a cache_dir: a folder whose files end with the process
   std::string packed_weights_dir;     // packed weights are kept in this folder for the next start; empty = they are not
   std::string packed_weights_load = "auto";  // how they come back: mmap | read | auto (read where memory allows)

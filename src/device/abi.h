@@ -12,7 +12,7 @@
 
 extern "C" {
 
-enum { kEspalierDeviceVersion = 1 };
+enum { kEspalierDeviceVersion = 2 };
 
 // What runs in order; what stands on different streams may overlap.
 enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
@@ -63,6 +63,9 @@ struct EspalierDeviceTable {
   void (*release)(EspalierDevice*, void*);
   int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies from and to by itself
   void (*release_host)(EspalierDevice*, void*);
+  // Memory that the host has, as if it were of allocate_host(), until it is released; any thread. 0: done.
+  int (*pin)(EspalierDevice*, void*, std::size_t);
+  void (*unpin)(EspalierDevice*, void*);
   int (*copy)(EspalierDevice*, int stream, void* to, const void* from, std::size_t);  // whatever lies where
   int (*fill)(EspalierDevice*, int stream, void* to, int byte, std::size_t);
 

@@ -156,6 +156,12 @@ Result<Memory> Device::allocate_host(std::size_t bytes) const {
   return take(bytes, true);
 }
 
+// Memory that a device does not take is copied from and to more slowly.
+std::shared_ptr<void> Device::pin(std::span<std::byte> memory) const {
+  if (library_->table->pin(device_, memory.data(), memory.size()) != 0) return nullptr;
+  return {memory.data(), [this](void* pinned) { library_->table->unpin(device_, pinned); }};
+}
+
 Result<Memory> Device::upload_bytes(std::span<const std::byte> bytes) const {
   ESP_TRY(Memory memory, allocate(bytes.size()));
   if (bytes.empty()) return memory;

@@ -82,6 +82,8 @@ class Device {
 
   Result<Memory> allocate(std::size_t bytes) const;
   Result<Memory> allocate_host(std::size_t bytes) const;
+  // The host's memory as if allocate_host() had given it, as long as what this returns is held. Any thread.
+  std::shared_ptr<void> pin(std::span<std::byte> memory) const;
   template <class T>
   Result<Memory> upload(std::span<const T> values) const {
     return upload_bytes(std::as_bytes(values));

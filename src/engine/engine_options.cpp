@@ -68,12 +68,15 @@ Result<> check_integers(const EngineOptions& o) {
       {"mm-cache-size", o.picture_cache_bytes, 0, INT64_MAX, "nothing is kept"},
       {"kv-touch-ahead", o.kv_touch_ahead_bytes, 0, INT64_MAX, "none"},
       {"cache-disk", o.cache_disk_bytes, 0, INT64_MAX, "off"},
+      {"cache-host", o.cache_host_bytes, 0, INT64_MAX, "off"},
   };
   for (const IntegerRange& r : ranges)
     if (r.value < r.low || r.value > r.high)
       return refused(
           r.flag, std::to_string(r.value),
           fmt::format("{} to {}{}", r.low, r.high, *r.zero == 0 ? std::string() : fmt::format(" (0 = {})", r.zero)));
+  if (!(o.cache_host_ratio >= 0 && o.cache_host_ratio <= 1000))
+    return refused("hicache-ratio", fmt::format("{}", o.cache_host_ratio), "0 to 1000 (0 = off)");
   if (o.max_states == 1) return refused("max-mamba-cache-size", "1", "at least 2 (0 = what fits)");
   if (o.max_total_tokens == 1) return refused("max-total-tokens", "1", "at least 2 (0 = what fits)");
   return success();

@@ -12,6 +12,17 @@ DiskPrefixes::DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, Slot
 
 DiskPrefixes::~DiskPrefixes() {
   tree_.observe(nullptr);
+  try {
+    settle_copies();
+  } catch (...) {  // a device that fails now loses only what would have been kept
+  }
+}
+
+// What copies go on ends, so that buffers can be written, or used again.
+void DiskPrefixes::settle_copies() {
+  copier_.settle();
+  tier_->filled();
+  copied_from_.clear();
 }
 
 void DiskPrefixes::keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make_room) {
@@ -40,9 +51,12 @@ DiskPrefixes::Path DiskPrefixes::path_to(NodeHandle node, int end, int slots_fro
 DiskTier::Store DiskPrefixes::store(std::string_view scope, const Path& path, DiskTier::Piece piece,
                                     DiskTier::WaitLimit wait_limit) {
   const auto slots = path.slots.slice(piece.first_block * kBlockTokens - path.slots_from, piece.blocks * kBlockTokens);
-  return tier_->store(
+  const auto done = tier_->store(
       scope, path.tokens, piece,
-      [&](std::span<std::byte> into) { copier_.copy_out(slots, into, tier_->block_stride()); }, wait_limit);
+      [&](std::span<std::byte> into) { copier_.begin_copy_out(slots, into, tier_->block_stride()); }, wait_limit,
+      DiskTier::Filled::later);
+  if (copier_.settled() || wait_limit.until != DiskTier::Time::min()) settle_copies();
+  return done;
 }
 
 // The bytes of a state and the tokens behind its last whole block, in blocks that hang behind those.
@@ -77,7 +91,7 @@ bool DiskPrefixes::store_state(const SnapshotView& snapshot, DiskTier::WaitLimit
 
 void DiskPrefixes::evicting_state(const RadixTree& /*tree*/, NodeHandle node, int position, int cell) {
   if (paused_ || !store_evicted_ || !tier_->on()) return;
-  if (tier_->rates().pays_or_retry(position, 1, blocks_of(position).count() * kBlockTokens))
+  if (tier_->pays_to_store(position, 1, blocks_of(position).count() * kBlockTokens))
     store_state({node, position, cell, 0}, {});
   else
     tier_->drop_short(position);
@@ -100,7 +114,7 @@ void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
   const Path path = path_to(node, end * kBlockTokens, first * kBlockTokens);
   for (const auto& piece : tier_->missing(view.scope, path.tokens, first)) {
     const int tokens = piece.blocks * kBlockTokens;
-    if (tier_->rates().pays_or_retry(tokens, 1))
+    if (tier_->pays_to_store(tokens, 1, tokens))
       store(view.scope, path, piece, {});
     else
       tier_->drop_short(tokens);
@@ -178,6 +192,7 @@ void DiskPrefixes::computed(int tokens, double seconds) {
 
 void DiskPrefixes::clear() {
   give_up();
+  settle_copies();
   paused_ = true;
   tree_.evict_all();
   paused_ = false;

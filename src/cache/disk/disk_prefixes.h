@@ -40,6 +40,17 @@ class SlotCopier {
   // The slots get the tokens of the blocks from number `first_token` on.
   virtual void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                        const ExtentList& slots) = 0;
+  // The same, of a pool that others copy: slots may be used at once, but blocks must stand, and are only there, when settle()
+  // returns. Where settled() they are.
+  virtual void begin_copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) {
+    copy_out(slots, blocks, stride);
+  }
+  virtual void begin_copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
+                             const ExtentList& slots) {
+    copy_in(blocks, stride, first_token, slots);
+  }
+  virtual bool settled() const { return true; }
+  virtual void settle() {}
   // Bytes of a cell's state, 0 where the model keeps none, and some of them from `from` on, out and in.
   virtual std::size_t state_bytes() const { return 0; }
   virtual void copy_state_out(int /*cell*/, std::size_t /*from*/, std::span<std::byte> /*to*/) {}
@@ -133,8 +144,10 @@ class DiskPrefixes final : public EvictionObserver {
   Plan plan_of(const LoadRequest& request) const;
   Plan plan_to_state(const LoadRequest& request) const;
   void add_windows(const LoadRequest& request, Plan& plan) const;
+  bool in_host_memory(const Plan& plan) const;
   bool begin(const LoadRequest& request, const Plan& plan);
   void stop(const Load& load);
+  void settle_copies();
   bool place(Load& load, std::span<const std::byte> blocks, int first_block, int end);
   bool place_state(Load& load, const DiskTier::Loaded& piece);
   bool place_window(Load& load, const DiskTier::Loaded& piece);
@@ -159,6 +172,7 @@ class DiskPrefixes final : public EvictionObserver {
   bool paused_ = false;
   std::vector<Load> loads_;
   std::deque<DiskTier::Loaded> arrived_;  // read, not yet placed
+  std::vector<IoBuffer> copied_from_;     // whose copies are not settled
 
   // Of the leaf that was evicted from last: everything from this block on is stored (or was dropped). Pools that are
   // full evict a token here and a token there; this makes all but one of 16 of those calls cost nothing.

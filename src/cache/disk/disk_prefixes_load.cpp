@@ -42,13 +42,18 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
   const int slots = windows_ ? plan.end - plan.held : gain;
   if (gain > 0 && slots > request.room) return false;  // asked again when there is room
   if (gain > 0 && loads_.size() >= kMostLoads) return true;
-  if (gain <= 0 || !tier_->rates().pays_or_retry(gain, plan.files(), plan.tokens_read())) {
+  if (gain <= 0 || !(in_host_memory(plan) || tier_->rates().pays_or_retry(gain, plan.files(), plan.tokens_read()))) {
     memory.version = tier_->version();
     memory.matched = request.matched;
     return false;
   }
   ++memory.loads;
   return begin(request, plan);
+}
+
+bool DiskPrefixes::in_host_memory(const Plan& plan) const {
+  return tier_->in_host_memory(plan.tokens) && tier_->in_host_memory(plan.state) &&
+         std::ranges::all_of(plan.windows, [&](const auto& read) { return tier_->in_host_memory(read.ranges); });
 }
 
 int DiskPrefixes::Plan::tokens_read() const {
@@ -174,7 +179,7 @@ bool DiskPrefixes::place(Load& load, std::span<const std::byte> blocks, int firs
   if (end <= have) return true;
   auto slots = begin <= have ? take_slots(end - have, load.cursor) : std::nullopt;
   if (!slots) return false;
-  copier_.copy_in(blocks, tier_->block_stride(), have - begin, slots->extents());
+  copier_.begin_copy_in(blocks, tier_->block_stride(), have - begin, slots->extents());
   const auto tokens = std::span<const TokenId>(load.tokens).subspan(static_cast<std::size_t>(have));
   const Insertion inserted =
       tree_.extend(load.pin, tokens.first(static_cast<std::size_t>(end - have)), std::move(*slots));
@@ -243,9 +248,11 @@ void DiskPrefixes::add_window_uses(std::vector<WindowUse>& to) const {
 }
 
 void DiskPrefixes::collect(int most_pieces) {
+  settle_copies();
   for (DiskTier::Loaded& piece : tier_->collect()) arrived_.push_back(std::move(piece));
   for (; most_pieces > 0 && !arrived_.empty(); --most_pieces) {
     take(arrived_.front());
+    if (!copier_.settled()) copied_from_.push_back(std::move(arrived_.front().buffer));
     arrived_.pop_front();  // the reading thread may wait for its buffer
   }
 }

@@ -29,12 +29,14 @@ using testing::Value;
 using testing::values_of;
 
 struct World {
-  explicit World(std::filesystem::path folder, int slots = 600, std::uint64_t capacity = 2 << 20)
+  explicit World(std::filesystem::path folder, int slots = 600, std::uint64_t capacity = 2 << 20,
+                 std::uint64_t host_bytes = 0)
       : values(static_cast<std::size_t>(slots)), pool(slots), tree(pool), copier(values) {
     options.base = std::move(folder);
     options.keep = true;
     options.key = "numbers";
     options.capacity = capacity;
+    options.host_bytes = host_bytes;
     options.block_bytes = kBlockTokens * sizeof(Value);
     options.wake = [this] {
       std::lock_guard lock(mutex);
@@ -42,6 +44,7 @@ struct World {
       woken.notify_one();
     };
     options.fault = [this](FileCall) { return failing ? EIO : 0; };
+    if (host_bytes > 0) copier.settle_late();
     open();
   }
   ~World() { disk.reset(); }
@@ -95,6 +98,7 @@ struct World {
     return match.length;
   }
   void settle() {
+    disk->collect(0);
     EXPECT_TRUE(disk->tier().flush(soon()));
     disk->collect();
   }
@@ -140,6 +144,17 @@ TEST_F(DiskPrefixesTest, WhatWasEvictedComesBackWhenARequestNeedsIt) {
   world.settle();
   EXPECT_EQ(world.get(b), 496);
   EXPECT_TRUE(world.tree.check().ok());
+}
+
+TEST_F(DiskPrefixesTest, WhatLiesInMemoryIsReadHoweverFastItIsComputed) {
+  World world(folder_.path(), 600, 0, 4 << 20);
+  const Tokens a = random_tokens(512);
+  world.put(a);
+  world.disk->computed(1'000'000, 1e-3);
+  world.tree.evict_all();
+  world.settle();
+  EXPECT_EQ(world.get(a), 511);
+  EXPECT_TRUE(world.disk->tier().folder().empty());
 }
 
 TEST_F(DiskPrefixesTest, ARequestEndsInsideABlockThatIsStored) {
@@ -246,7 +261,7 @@ TEST_F(DiskPrefixesTest, ClearingLeavesNothingAnywhere) {
   EXPECT_EQ(world.get(a), 0);
 }
 
-class RandomOperations : public DiskPrefixesTest {
+class RandomOperations : public DiskPrefixesTest, public ::testing::WithParamInterface<std::uint64_t> {
  protected:
   struct Request {
     std::uint64_t owner = 0;
@@ -425,7 +440,7 @@ class RandomOperations : public DiskPrefixesTest {
     const auto catalogue = world_->disk->tier().catalogue().check();
     ASSERT_TRUE(catalogue.ok()) << catalogue.error().message << ", operation " << i;
     ASSERT_EQ(world_->pool.used_slots(), world_->tree.held_tokens()) << "operation " << i;
-    ASSERT_LE(world_->disk->tier().used_bytes(), world_->options.capacity);
+    ASSERT_LE(world_->disk->tier().used_bytes(), world_->options.capacity + world_->options.host_bytes);
   }
 
   // Whoever waits is admitted in the end, whatever the disk does.
@@ -447,8 +462,10 @@ class RandomOperations : public DiskPrefixesTest {
   bool cleared_ = false;
 };
 
-TEST_F(RandomOperations, NoWrongSlotIsEverHandedOutAndNobodyWaitsForEver) {
-  world_ = std::make_unique<World>(folder_.path());
+INSTANTIATE_TEST_SUITE_P(BytesOfMemoryBeforeTheDisk, RandomOperations, ::testing::Values(0, 512 << 10),
+                         ::testing::PrintToStringParamName());
+TEST_P(RandomOperations, NoWrongSlotIsEverHandedOutAndNobodyWaitsForEver) {
+  world_ = std::make_unique<World>(folder_.path(), 600, 2 << 20, GetParam());
   const long count = testing::operations(100'000, 1'000'000);
   for (long i = 0; i < count; ++i) {
     operate();

@@ -12,6 +12,7 @@ namespace espalier {
 namespace {
 
 constexpr int kBuffers = 4;                      // each way
+constexpr int kHostBuffers = 16;                 // likewise, with memory before the disk: it is not behind for long
 constexpr std::uint64_t kPieceBytes = 16 << 20;  // of a file, about
 constexpr std::size_t kMostUnpublished = 16;     // files that are flushed together
 constexpr std::size_t kMostBlocks = std::size_t{1} << 20;
@@ -30,6 +31,7 @@ std::uint64_t aligned(std::uint64_t bytes) {
 DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters)
     : options_(std::move(options)),
       folder_(std::move(folder)),
+      host_(options_.host_bytes),
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
       rates_(stride_ / kBlockTokens, options_.weighs),
       counters_(counters),
@@ -38,8 +40,9 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
   while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
     piece_blocks_ *= 2;
   const std::size_t bytes = static_cast<std::size_t>(piece_blocks_) * stride_;
-  read_buffers_ = std::make_shared<IoBuffers>(bytes, kBuffers);
-  write_buffers_ = std::make_shared<IoBuffers>(bytes, kBuffers);
+  const int buffers = host_.on() ? kHostBuffers : kBuffers;
+  read_buffers_ = std::make_shared<IoBuffers>(bytes, buffers, options_.pin);
+  write_buffers_ = std::make_shared<IoBuffers>(bytes, buffers, options_.pin);
   counters_.on.set(1);
 }
 
@@ -49,7 +52,7 @@ DiskTier::~DiskTier() {
   reader_.stop();
   writer_.stop();
   if (clears_ > 0) remove_files();  // the writing thread did not come to it
-  if (!options_.keep) folder_->remove_all();
+  if (folder_ && !options_.keep) folder_->remove_all();
 }
 
 // --- storing ---
@@ -72,7 +75,7 @@ std::vector<DiskTier::Piece> DiskTier::missing(std::string_view scope, std::span
 }
 
 DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
-                                WaitLimit wait_limit) {
+                                WaitLimit wait_limit, Filled filled) {
   const int end = (piece.first_block + piece.blocks) * kBlockTokens;
   const auto count = static_cast<std::uint64_t>(piece.blocks) * kBlockTokens;
   if (trouble_ || end > static_cast<int>(tokens.size()) || piece.blocks > piece_blocks_ || piece.blocks <= 0 ||
@@ -109,15 +112,25 @@ DiskTier::Store DiskTier::store(std::string_view scope, std::span<const TokenId>
   const auto id = catalogue_.add(scope, tokens, std::move(entry));
   if (!id) return Store::queued;  // all of it is held already
   fill(buffer.bytes().first(static_cast<std::size_t>(piece.blocks) * stride_));
-  writer_.submit([this, id = *id, name, file = std::move(file), buffer = std::move(buffer)](const CancelFlag&) mutable {
-    write(id, name, std::move(file), std::move(buffer));
-  });
+  Writing writing{*id, name, std::move(file), std::move(buffer)};
+  if (filled == Filled::now)
+    submit(std::move(writing));
+  else
+    filling_.push_back(std::move(writing));
   return Store::queued;
 }
 
+void DiskTier::filled() {
+  for (Writing& writing : std::exchange(filling_, {})) submit(std::move(writing));
+}
+
+void DiskTier::submit(Writing writing) {
+  writer_.submit([this, writing = std::move(writing)](const CancelFlag&) mutable { write(std::move(writing)); });
+}
+
 bool DiskTier::make_room(std::uint64_t bytes, std::uint64_t spare_since) {
-  if (bytes > options_.capacity) return false;
-  while (catalogue_.bytes() + bytes > options_.capacity || catalogue_.blocks() >= kMostBlocks) {
+  if (bytes > std::max(options_.capacity, options_.host_bytes)) return false;
+  while (catalogue_.bytes() + bytes > capacity() || catalogue_.blocks() >= kMostBlocks) {
     const auto victim = catalogue_.victim(spare_since);
     if (!victim) return false;
     counters_.removed_bytes.add(catalogue_.file(*victim)->bytes);
@@ -135,41 +148,76 @@ void DiskTier::remove_file(FileId file) {
 
 // --- on the writing thread ---
 
-void DiskTier::write(FileId id, const std::string& name, PrefixFile file, IoBuffer buffer) {
-  auto written = write_file(name, file, buffer.bytes());
-  buffer.reset();
-  if (written.ok()) {
-    unpublished_.files.push_back(std::move(written).value());
-    unpublished_.results.push_back({id, file.header_bytes, file.file_bytes(), std::move(file.checksums), false});
+void DiskTier::write(Writing writing) {
+  PrefixFile& file = writing.header;
+  const auto blocks = writing.buffer.bytes().first(file.checksums.size() * stride_);
+  for (std::size_t b = 0; b < file.checksums.size(); ++b)
+    file.checksums[b] = checksum(blocks.subspan(b * stride_, stride_));
+  WriteResult result{writing.file, writing.name, file.header_bytes, file.file_bytes(), file.checksums, true};
+  if (!trouble_ && host_.put(writing.name, file, blocks)) {
+    writing.buffer.reset();
+    note_write(std::move(result));
+    spill(host_.capacity());
+  } else if (write_down(writing.name, std::move(file), blocks)) {
+    unpublished_.results.push_back(std::move(result));
   } else {
-    note_trouble(written.error());
-    std::lock_guard lock(mutex_);
-    write_results_.push_back({id, 0, 0, {}, false});
+    result.done = false;
+    note_write(std::move(result));
   }
+  writing.buffer.reset();
   publish_when_idle();
+}
+
+bool DiskTier::write_down(const std::string& name, PrefixFile file, std::span<const std::byte> blocks) {
+  if (!folder_) return false;
+  auto written = write_file(name, file, blocks);
+  if (written.ok())
+    unpublished_.files.push_back(std::move(written).value());
+  else
+    note_trouble(written.error());
+  return written.ok();
 }
 
 Result<CacheFolder::Unnamed> DiskTier::write_file(const std::string& name, PrefixFile& file,
                                                   std::span<const std::byte> blocks) const {
   if (trouble_) return internal_error("the tier is off");
-  blocks = blocks.first(file.checksums.size() * stride_);
-  for (std::size_t b = 0; b < file.checksums.size(); ++b)
-    file.checksums[b] = checksum(blocks.subspan(b * stride_, stride_));
   ESP_TRY(const PageBuffer header, encode_header(file));
   const std::span<const std::byte> parts[] = {{header.data(), header.size()}, blocks};
   return folder_->write(name, parts);
 }
 
+// Files leave the host's memory until those that stay take no more than so much. Without a folder none has to: the catalogue
+// holds no more than memory does.
+void DiskTier::spill(std::uint64_t most) {
+  while (const auto file = folder_ ? host_.next_to_leave(most) : nullptr) {
+    if (write_down(file->name, file->header, file->blocks()))
+      unpublished_.leaving.push_back(file->name);
+    else
+      host_.remove(file->name);
+    publish_when_idle();
+  }
+}
+
+void DiskTier::note_write(WriteResult result) {
+  if (result.done) {
+    counters_.stored_tokens.add(result.checksums.size() * kBlockTokens);
+    counters_.stored_bytes.add(result.bytes);
+  }
+  const std::lock_guard lock(mutex_);
+  write_results_.push_back(std::move(result));
+}
+
 void DiskTier::remove(const std::string& name) {
+  const bool in_memory = host_.remove(name);
   auto& files = unpublished_.files;
   const auto own = std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.name() == name; });
   if (own != files.end()) {
-    unpublished_.results.erase(unpublished_.results.begin() + (own - files.begin()));
+    std::erase_if(unpublished_.results, [&](const WriteResult& result) { return result.name == name; });
     std::vector<CacheFolder::Unnamed> others;
     for (auto& file : files)
       if (file.name() != name) others.push_back(std::move(file));
     files.swap(others);
-  } else if (!trouble_) {
+  } else if (!in_memory && folder_ && !trouble_) {
     if (auto removed = folder_->remove(name); !removed.ok()) note_trouble(removed.error());
   }
   publish_when_idle();
@@ -178,19 +226,14 @@ void DiskTier::remove(const std::string& name) {
 void DiskTier::publish_when_idle() {
   if (unpublished_.files.empty() || (writer_.waiting() > 0 && unpublished_.files.size() < kMostUnpublished)) return;
   Unpublished now = std::exchange(unpublished_, {});
-  const bool done = !trouble_;
-  if (done) {
+  if (!trouble_)
     if (auto published = folder_->publish(std::move(now.files), options_.keep); !published.ok())
       note_trouble(published.error());
-  }
+  for (const std::string& name : now.leaving) host_.remove(name);
   for (WriteResult& result : now.results) {
-    result.done = done && !trouble_;
-    if (!result.done) continue;
-    counters_.stored_tokens.add(result.checksums.size() * kBlockTokens);
-    counters_.stored_bytes.add(result.bytes);
+    result.done = !trouble_;
+    note_write(std::move(result));
   }
-  std::lock_guard lock(mutex_);
-  for (WriteResult& result : now.results) write_results_.push_back(std::move(result));
 }
 
 // --- loading ---
@@ -206,6 +249,11 @@ void DiskTier::note_writes(std::vector<WriteResult> results) {
 
 DiskTier::Ranges DiskTier::find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const {
   return trouble_ ? Ranges() : catalogue_.find(scope, tokens, first_block);
+}
+
+bool DiskTier::in_host_memory(const Ranges& ranges) const {
+  return host_.on() &&
+         std::ranges::all_of(ranges, [&](const auto& range) { return host_.has(catalogue_.file(range.file)->name); });
 }
 
 DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId> tokens, int first_block,
@@ -278,7 +326,12 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   if (options_.wake) options_.wake();
 }
 
-Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const {
+Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) {
+  if (const auto file = host_.find(reading.name)) {
+    std::ranges::copy(file->blocks().subspan(reading.offset - file->header.header_bytes, into.size()), into.begin());
+    return success();
+  }
+  if (!folder_) return Error{Error::Kind::not_found, reading.name + " is no longer in memory", {}, {}};
   const Time start = std::chrono::steady_clock::now();
   ESP_TRY(const CacheFolder::Input file, folder_->open_file(reading.name));
   result.opening = seconds_since(start);
@@ -309,7 +362,7 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
       remove_file(r.file);
     }
     if (!r.loaded.failed) {
-      rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.opening, r.reading);
+      if (r.reading > 0) rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.opening, r.reading);
       counters_.loaded_bytes.add(static_cast<std::uint64_t>(r.loaded.blocks) * stride_);
     }
     const auto wanted = loads_.find(r.loaded.load);
@@ -318,7 +371,9 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
     loaded.push_back(std::move(r.loaded));
   }
   obey_trouble();
-  counters_.used_bytes.set(static_cast<double>(catalogue_.bytes()));
+  const std::uint64_t in_memory = host_.bytes();
+  counters_.used_bytes.set(static_cast<double>(catalogue_.bytes() - std::min(catalogue_.bytes(), in_memory)));
+  counters_.host_bytes.set(static_cast<double>(in_memory));
   return loaded;
 }
 
@@ -341,6 +396,7 @@ bool DiskTier::obey_trouble() {
 void DiskTier::clear() {
   for (auto& [id, flag] : loads_) flag.cancel();
   loads_.clear();
+  filling_.clear();
   catalogue_.clear();
   counters_.used_bytes.set(0);
   ++clears_;
@@ -353,10 +409,16 @@ void DiskTier::clear() {
 // Also when the tier is off: what is flushed must not come back.
 void DiskTier::remove_files() {
   unpublished_ = {};
+  host_.clear();
+  if (!folder_) return;
   for (const auto& entry : folder_->list()) (void)folder_->remove(entry.name);
 }
 
 bool DiskTier::flush(Time until) {
+  if (options_.keep && host_.on()) {  // all of it is to be found again
+    while (catalogue_.bytes() > options_.capacity && catalogue_.victim()) remove_file(*catalogue_.victim());
+    writer_.submit([this](const CancelFlag&) { spill(0); });
+  }
   while (writer_.waiting() + writer_.running() > 0) {
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

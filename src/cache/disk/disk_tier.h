@@ -1,11 +1,12 @@
-// disk_tier.h: keys and values on disk: what the radix tree evicted, and what a restart is to find again.
+// disk_tier.h: keys and values on disk: what the radix tree evicted, and what a restart is to find again. Some of the host's
+// memory may stand before the disk, or in its place (host_files.h).
 //
 // The engine thread asks and is answered at once; two threads of the tier's own write and read. What is stored is
 // copied into one of a few buffers by the caller; when none is free it is dropped. What is loaded comes back piece by
 // piece through collect(). A file is one piece: consecutive blocks of one sequence, read in one go.
 //
-// Bounds:  `capacity` bytes on disk (least recently used files go first), four buffers each way in memory, a million
-//          blocks in the catalogue.
+// Bounds:  `capacity` bytes on disk and `host_bytes` in memory (least recently used files go first), some buffers each way,
+//          a million blocks in the catalogue.
 // Trouble: a damaged, foreign or cut file is named in the log, dropped, and what it held is computed again. A full or
 //          failing disk switches the tier off for good: one warning, nothing else is disturbed.
 // Files:   with `keep`, base/kv-<hash of the key>, which the next process with the same key takes over; else
@@ -30,6 +31,7 @@
 #include "base/metrics.h"
 #include "base/threads/background_pool.h"
 #include "cache/disk/cache_folder.h"
+#include "cache/disk/host_files.h"
 #include "cache/disk/io_buffers.h"
 #include "cache/disk/prefix_catalogue.h"
 #include "cache/disk/transfer_rates.h"
@@ -41,18 +43,20 @@ namespace espalier {
 struct DiskTierOptions {
   std::filesystem::path base;
   bool keep = false;
-  std::string key;  // what must be equal for stored bytes to mean anything; see prefix_file.h
-  std::uint64_t capacity = 0;
+  std::string key;                // what must be equal for stored bytes to mean anything; see prefix_file.h
+  std::uint64_t capacity = 0;     // on disk; 0: no file is written
+  std::uint64_t host_bytes = 0;   // in the host's memory, before the disk
   std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
   std::function<void()> wake;     // from a thread of the tier: collect() has something
   bool weighs = true;             // reads what was measured to be quicker than computing; false: whatever there is
   FileFault fault;
+  IoBuffers::Pin pin;
 };
 
 struct DiskTierCounters {  // any thread may read them
   Counter stored_tokens, stored_bytes, loaded_tokens, loaded_bytes, loads, removed_bytes;
   Counter dropped_tokens_busy, dropped_tokens_short, dropped_tokens_full, damaged_files;
-  Gauge used_bytes, read_bytes_per_second, computed_tokens_per_second, break_even_tokens, on;
+  Gauge used_bytes, host_bytes, read_bytes_per_second, computed_tokens_per_second, break_even_tokens, on;
 };
 
 // Blocks of keys and values in files, written and read by two threads, asked by the engine thread.
@@ -65,7 +69,7 @@ class DiskTier {
   ~DiskTier();  // what still waits to be written is lost; flush() first. What clear() forgot is gone
 
   bool on() const { return !trouble_; }
-  const std::filesystem::path& folder() const { return folder_->path(); }
+  std::filesystem::path folder() const { return folder_ ? folder_->path() : std::filesystem::path(); }
   std::uint64_t block_stride() const { return stride_; }
   int piece_blocks() const { return piece_blocks_; }
 
@@ -82,12 +86,19 @@ class DiskTier {
     Time until = Time::min();                // how long to wait for a buffer
     std::uint64_t spare_since = UINT64_MAX;  // files used since then (see now()) are not given up for this
   };
+  // Whether a Fill has filled all when it returns, or goes on until filled() is called.
+  enum class Filled { now, later };
   // Stores a piece out of missing(); `tokens` end with it or go on behind it.
   Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill) {
     return store(scope, tokens, piece, fill, WaitLimit());
   }
   Store store(std::string_view scope, std::span<const TokenId> tokens, Piece piece, const Fill& fill,
-              WaitLimit wait_limit);
+              WaitLimit wait_limit, Filled filled = Filled::now);
+  void filled();
+  // Whether they are read faster than computed, as far as is known; memory always is. tokens_read: with what is read beside.
+  bool pays_to_store(int tokens, int files, int tokens_read) {
+    return host_.on() || rates_.pays_or_retry(tokens, files, tokens_read);
+  }
   void drop_short(int tokens) { counters_.dropped_tokens_short.add(static_cast<std::uint64_t>(tokens)); }
   std::uint64_t now() const { return catalogue_.now(); }
 
@@ -95,6 +106,7 @@ class DiskTier {
   using Ranges = std::vector<PrefixCatalogue::Range>;
   Ranges find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
   std::uint64_t version() const { return catalogue_.version(); }  // while it stays, find() says the same
+  bool in_host_memory(const Ranges& ranges) const;
   // Begins to read what find() gave for the same arguments.
   LoadId load(std::string_view scope, std::span<const TokenId> tokens, int first_block, const Ranges& ranges);
   void cancel(LoadId load);  // nothing more of it comes
@@ -138,6 +150,7 @@ class DiskTier {
   };
   struct WriteResult {
     FileId file = 0;
+    std::string name;
     std::uint64_t header_bytes = 0, bytes = 0;
     std::vector<std::uint64_t> checksums;
     bool done = false;
@@ -145,7 +158,8 @@ class DiskTier {
   // Files that are written but not named yet: several are flushed at once. Of the writing thread.
   struct Unpublished {
     std::vector<CacheFolder::Unnamed> files;
-    std::vector<WriteResult> results;
+    std::vector<WriteResult> results;  // of those that nobody can read yet
+    std::vector<std::string> leaving;  // those that lie in the host's memory until then
   };
 
   DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters);
@@ -153,20 +167,32 @@ class DiskTier {
   Result<PrefixFile> read_header(const CacheFolder::Entry& entry) const;
   bool make_room(std::uint64_t bytes, std::uint64_t spare_since);
   void remove_file(FileId file);
-  void write(FileId id, const std::string& name, PrefixFile file, IoBuffer buffer);
+  std::uint64_t capacity() const { return options_.capacity + options_.host_bytes; }
+  struct Writing {  // what is to be written, its header without checksums
+    FileId file;
+    std::string name;
+    PrefixFile header;
+    IoBuffer buffer;
+  };
+  void submit(Writing writing);
+  void write(Writing writing);
+  bool write_down(const std::string& name, PrefixFile file, std::span<const std::byte> blocks);
   Result<CacheFolder::Unnamed> write_file(const std::string& name, PrefixFile& file,
                                           std::span<const std::byte> blocks) const;
+  void spill(std::uint64_t most);
+  void note_write(WriteResult result);
   void remove(const std::string& name);
   void remove_files();
   void publish_when_idle();
   void read(const Reading& reading, const CancelFlag& cancelled);
-  Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) const;
+  Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_writes(std::vector<WriteResult> results);
   void note_trouble(const Error& error);
   bool obey_trouble();
 
   const DiskTierOptions options_;
-  const std::unique_ptr<CacheFolder> folder_;
+  const std::unique_ptr<CacheFolder> folder_;  // null: memory alone
+  HostFiles host_;
   std::uint64_t stride_ = 0;
   int piece_blocks_ = 1;
   PrefixCatalogue catalogue_;
@@ -175,6 +201,7 @@ class DiskTier {
   std::uint64_t next_name_ = 0;
   LoadId last_load_ = 0;
   std::unordered_map<LoadId, CancelFlag> loads_;
+  std::vector<Writing> filling_;
 
   std::atomic<bool> trouble_{false};
   std::atomic<int> clears_{0};  // that the writing thread has still to carry out

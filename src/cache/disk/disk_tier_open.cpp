@@ -79,14 +79,19 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTi
   if (options.key.size() > PrefixFileLimits::text)
     return internal_error("the key of the prefix cache is longer than its files can hold");
   std::string name;
-  if (options.keep) {
+  std::unique_ptr<CacheFolder> folder;
+  if (options.capacity == 0) {
+    options.keep = false;
+  } else if (options.keep) {
     name = fmt::format("{}{:016x}", kKept, checksum(options.key));
     options.capacity -= std::min(options.capacity, trim_others(options.base, name, options.capacity));
   } else {
     remove_abandoned(options.base, kPassing);
     name = passing_name();
   }
-  ESP_TRY(auto folder, CacheFolder::open(options.base, name, options.fault));
+  if (options.capacity > 0) {
+    ESP_TRY(folder, CacheFolder::open(options.base, name, options.fault));
+  }
   std::unique_ptr<DiskTier> tier;
   try {
     tier.reset(new DiskTier(std::move(options), std::move(folder), counters));  // NOLINT: its constructor is private

@@ -392,6 +392,81 @@ TEST_F(DiskTierTest, WhatWasClearedIsNotThereAtTheNextStart) {
   EXPECT_EQ(open(o)->used_bytes(), 0u);
 }
 
+TEST_F(DiskTierTest, MemoryAloneNeedsNoFolder) {
+  auto o = options(false);
+  o.base = "/proc/no folder can be made here";
+  o.capacity = 0;
+  o.host_bytes = 32 << 20;
+  auto tier = open(o);
+  const Tokens a = sequence(3000), b = sequence(5, 2);
+  EXPECT_EQ(store(*tier, a), 3000);
+  EXPECT_EQ(store(*tier, b, 0, "tenant"), 5);
+  EXPECT_EQ(load(*tier, a), 3000);
+  EXPECT_EQ(load(*tier, a, 2500), 500) << "from the middle of a file";
+  EXPECT_EQ(load(*tier, b, 1, "tenant"), 4);
+  EXPECT_TRUE(tier->in_host_memory(tier->find("", a, 0)));
+  EXPECT_GE(tier->counters().host_bytes.value(), 3005.0 * 8192);
+  tier->clear();
+  EXPECT_TRUE(tier->flush(soon()));
+  EXPECT_EQ(load(*tier, a), 0);
+  tier->collect();
+  EXPECT_EQ(tier->counters().host_bytes.value(), 0);
+}
+
+TEST_F(DiskTierTest, MemoryAloneStaysBelowItsSizeAndTheLastUsedStays) {
+  auto o = options(false);
+  o.capacity = 0;
+  o.host_bytes = 1 << 20;  // less than 128 blocks of 8 KiB with their headers
+  auto tier = open(o);
+  const Tokens kept = sequence(10, 99);
+  store(*tier, kept);
+  for (int i = 0; i < 60; ++i) {
+    store(*tier, sequence(10, i));
+    EXPECT_EQ(load(*tier, kept), 10);
+    EXPECT_LE(tier->counters().host_bytes.value(), static_cast<double>(o.host_bytes));
+  }
+  EXPECT_EQ(load(*tier, sequence(10, 0)), 0);
+  EXPECT_EQ(load(*tier, sequence(10, 59)), 10);
+  EXPECT_EQ(store(*tier, sequence(400, 7)), 0) << "larger than the whole tier";
+}
+
+TEST_F(DiskTierTest, WhatLeavesMemoryGoesToDiskAndComesBackFromThere) {
+  auto o = options(false);
+  o.capacity = 8 << 20;
+  o.host_bytes = 1 << 20;
+  auto tier = open(o);
+  for (int i = 0; i < 60; ++i) store(*tier, sequence(10, i));
+  EXPECT_LE(tier->counters().host_bytes.value(), static_cast<double>(o.host_bytes));
+  EXPECT_GT(bytes_on_disk(), 0u);
+  EXPECT_LE(bytes_on_disk(), o.capacity);
+  EXPECT_FALSE(tier->in_host_memory(tier->find("", sequence(10, 0), 0)));
+  EXPECT_TRUE(tier->in_host_memory(tier->find("", sequence(10, 59), 0)));
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(load(*tier, sequence(10, i)), 10) << i;
+}
+
+TEST_F(DiskTierTest, ARestartFindsWhatLayInMemory) {
+  auto o = options();
+  o.host_bytes = 16 << 20;
+  {
+    auto tier = open(o);
+    for (int i = 0; i < 20; ++i) store(*tier, sequence(10, i));  // each ends with flush()
+  }
+  auto tier = open(o);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(load(*tier, sequence(10, i)), 10) << i;
+}
+
+TEST_F(DiskTierTest, AFullDiskBehindMemoryKeepsToItsLimitAtTheEnd) {
+  auto o = options();
+  o.capacity = 1 << 20;
+  o.host_bytes = 4 << 20;
+  {
+    auto tier = open(o);
+    for (int i = 0; i < 40; ++i) store(*tier, sequence(10, i));
+  }
+  EXPECT_LE(bytes_on_disk(), o.capacity);
+  EXPECT_EQ(load(*open(o), sequence(10, 39)), 10);
+}
+
 TEST_F(DiskTierTest, ClearingRemovesTheFiles) {
   auto tier = open(options());
   const Tokens a = sequence(8);

@@ -66,8 +66,7 @@ bool DiskWindows::store_group(std::string_view scope, std::span<const TokenId> t
   const int blocks = payload(group);
   const std::vector<TokenId> path = window_path(tokens, group, blocks);
   const auto pieces = tier_.missing(scope, path, group.bytes_from());
-  if (only_if_it_pays &&
-      !tier_.rates().pays_or_retry(group.tokens(), static_cast<int>(pieces.size()), blocks * kBlockTokens)) {
+  if (only_if_it_pays && !tier_.pays_to_store(group.tokens(), static_cast<int>(pieces.size()), blocks * kBlockTokens)) {
     tier_.drop_short(group.tokens());
     return true;
   }

@@ -37,6 +37,11 @@ IoBuffer IoBuffers::acquire_until(std::chrono::steady_clock::time_point time) {
       return {};
     }
     memory = std::move(fresh).value();
+    if (pin_) {
+      auto pinned = pin_({memory.data(), memory.size()});
+      const std::lock_guard lock(mutex_);
+      pinned_.push_back(std::move(pinned));
+    }
   }
   return {shared_from_this(), std::move(memory)};
 }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -42,7 +43,10 @@ class IoBuffer {
 // The fixed set of buffers: acquiring waits for a free one, up to a time.
 class IoBuffers : public std::enable_shared_from_this<IoBuffers> {
  public:
-  IoBuffers(std::size_t bytes, int count) : bytes_(bytes), left_(count), count_(count) {}
+  // Makes memory ready for a device's own copies, as long as what it returns is held. Any thread may call it.
+  using Pin = std::function<std::shared_ptr<void>(std::span<std::byte>)>;
+  IoBuffers(std::size_t bytes, int count, Pin pin = {})
+      : bytes_(bytes), pin_(std::move(pin)), left_(count), count_(count) {}
 
   IoBuffer try_acquire() { return acquire_until(std::chrono::steady_clock::time_point::min()); }
   IoBuffer acquire() { return acquire_until(std::chrono::steady_clock::time_point::max()); }
@@ -55,9 +59,11 @@ class IoBuffers : public std::enable_shared_from_this<IoBuffers> {
   void give_back(PageBuffer memory);
 
   const std::size_t bytes_;
+  const Pin pin_;
   mutable std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<PageBuffer> free_;
+  std::vector<std::shared_ptr<void>> pinned_;
   int left_;  // buffers that nobody holds
   const int count_;
   bool stopped_ = false;

@@ -2,6 +2,8 @@
 // single wrong slot is seen; for tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -48,6 +50,28 @@ class NumberCopier final : public SlotCopier {
     for (int i = 0; i < slots.length(); ++i)
       std::memcpy(place(blocks, stride, i), &pool_[static_cast<std::size_t>(slots.slot_at(i))], sizeof(Value));
   }
+  // As a device does it: values leave the pool at once but come into blocks when settle() is called; blocks that values come
+  // from must stand until then.
+  void settle_late() { late_ = true; }
+  void begin_copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override {
+    if (!late_) return copy_out(slots, blocks, stride);
+    Late copy{blocks, blocks, std::vector<std::byte>(blocks.begin(), blocks.end())};
+    copy_out(slots, copy.bytes, stride);
+    copies_.push_back(std::move(copy));
+  }
+  void begin_copy_in(std::span<const std::byte> blocks, std::size_t stride, int first,
+                     const ExtentList& slots) override {
+    copy_in(blocks, stride, first, slots);
+    if (late_) copies_.push_back({{}, blocks, std::vector<std::byte>(blocks.begin(), blocks.end())});
+  }
+  bool settled() const override { return copies_.empty(); }
+  void settle() override {
+    for (const Late& copy : copies_) {
+      std::ranges::copy(copy.bytes, copy.to.begin());
+      EXPECT_TRUE(std::ranges::equal(copy.blocks, copy.bytes)) << "blocks were changed before they were copied";
+    }
+    copies_.clear();
+  }
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first, const ExtentList& slots) override {
     for (int i = 0; i < slots.length(); ++i)
       std::memcpy(&pool_[static_cast<std::size_t>(slots.slot_at(i))], place(blocks, stride, first + i), sizeof(Value));
@@ -62,9 +86,16 @@ class NumberCopier final : public SlotCopier {
     const auto at = static_cast<std::size_t>(token);
     return &blocks[at / kBlockTokens * stride + at % kBlockTokens * sizeof(Value)];
   }
+  struct Late {
+    std::span<std::byte> to;
+    std::span<const std::byte> blocks;  // as they must be by then
+    std::vector<std::byte> bytes;
+  };
   std::vector<Value>& pool_;
   std::vector<Value>* states_ = nullptr;
   std::size_t each_ = 0;
+  bool late_ = false;
+  std::vector<Late> copies_;
 };
 
 }  // namespace espalier::testing

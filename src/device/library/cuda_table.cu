@@ -102,6 +102,15 @@ const EspalierDeviceTable table = {
       use(device);
       cudaFreeHost(memory);
     },
+    [](EspalierDevice* device, void* memory, std::size_t bytes) {
+      if (cudaSetDevice(device->number) != cudaSuccess) return 1;
+      if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) == cudaSuccess) return 0;
+      cudaGetLastError();  // a failure is no one else's
+      return 1;
+    },
+    [](EspalierDevice* device, void* memory) {
+      if (cudaSetDevice(device->number) == cudaSuccess) cudaHostUnregister(memory);
+    },
     [](EspalierDevice* device, int stream, void* to, const void* from, std::size_t bytes) {
       if (int failed = use(device)) return failed;
       return device->check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device->streams[stream]), "copy");

@@ -1,4 +1,5 @@
-// The table of the emulated device: its memory is the process's, its kernels run on the CPU before run() returns.
+// The table of the emulated device: its memory is the process's, its kernels run on the CPU before run() returns. What the
+// stream of copies is asked is done as late as a device may do it: when another stream is to wait for it, or the host does.
 #include <unistd.h>
 
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/abi.h"
@@ -22,6 +24,7 @@ struct EspalierDevice {
   };
   std::string error;
   std::vector<Call>* graph = nullptr;  // that is being made
+  std::vector<Call> late;              // of the stream of copies
 
   int failed(std::string why) {
     error = std::move(why);
@@ -42,10 +45,22 @@ int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
   return device->failed("kernel " + std::to_string(call.kernel) + " is not there, or takes another task");
 }
 
-int take_call(EspalierDevice* device, EspalierDevice::Call call) {
+int take_call(EspalierDevice* device, int stream, EspalierDevice::Call call) {
+  if (stream == kEspalierCopies) {
+    device->late.push_back(std::move(call));
+    return 0;
+  }
   if (device->graph == nullptr) return do_call(device, call);
   device->graph->push_back(std::move(call));
   return 0;
+}
+
+// Until all that a stream was asked is done.
+int finish(EspalierDevice* device, int stream) {
+  if (stream != kEspalierCopies) return 0;
+  int failed = 0;
+  for (const auto& call : std::exchange(device->late, {})) failed |= do_call(device, call);
+  return failed;
 }
 
 std::uint64_t memory(int name) {
@@ -78,18 +93,20 @@ const EspalierDeviceTable table = {
     [](EspalierDevice*, void* memory) { std::free(memory); },
     get_memory,
     [](EspalierDevice*, void* memory) { std::free(memory); },
-    [](EspalierDevice* device, int, void* to, const void* from, std::size_t bytes) {
-      return take_call(device, {-1, {}, to, from, bytes});
+    [](EspalierDevice*, void*, std::size_t) { return 0; },
+    [](EspalierDevice*, void*) {},
+    [](EspalierDevice* device, int stream, void* to, const void* from, std::size_t bytes) {
+      return take_call(device, stream, {-1, {}, to, from, bytes});
     },
-    [](EspalierDevice* device, int, void* to, int byte, std::size_t bytes) {
-      return take_call(device, {-2, {}, to, nullptr, bytes, byte});
+    [](EspalierDevice* device, int stream, void* to, int byte, std::size_t bytes) {
+      return take_call(device, stream, {-2, {}, to, nullptr, bytes, byte});
     },
-    [](EspalierDevice* device, int, int kernel, const void* task, std::size_t bytes) {
+    [](EspalierDevice* device, int stream, int kernel, const void* task, std::size_t bytes) {
       const auto* first = static_cast<const std::byte*>(task);
-      return take_call(device, {kernel, {first, first + bytes}});
+      return take_call(device, stream, {kernel, {first, first + bytes}});
     },
-    [](EspalierDevice*, int) { return 0; },
-    [](EspalierDevice*, int, int) { return 0; },
+    finish,
+    [](EspalierDevice* device, int first, int) { return finish(device, first); },
     [](EspalierDevice* device) {
       device->graph = new Graph();
       return 0;

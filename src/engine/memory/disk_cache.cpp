@@ -108,9 +108,30 @@ std::string computed_print(const DiskCacheParts& parts) {
   return print;
 }
 
-std::string size_text(std::int64_t bytes) {
-  return bytes >= (std::int64_t{1} << 30) ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / 0x1p30)
-                                          : fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20);
+// What evicted prefixes may take of the host's memory.
+std::int64_t host_bytes(const DiskCacheParts& p) {
+  if (p.options.cache_host_bytes > 0) return p.options.cache_host_bytes;
+  const auto pool = static_cast<double>(p.pool_tokens) / kBlockTokens * static_cast<double>(p.copier.block_bytes());
+  return static_cast<std::int64_t>(p.options.cache_host_ratio * pool);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  return bytes >= (std::uint64_t{1} << 30) ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / 0x1p30)
+                                           : fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20);
+}
+
+std::string description(const DiskTier& tier, const DiskTierOptions& options, bool stores_evicted) {
+  std::string text;
+  if (options.host_bytes > 0)
+    text = fmt::format("evicted prefixes take up to {} of memory", size_text(options.host_bytes));
+  if (options.capacity == 0) return text;
+  if (!text.empty()) text += "; ";
+  if (!options.keep)
+    return text + fmt::format("evicted prefixes go to {}, {} at most, until the end of the process",
+                              tier.folder().string(), size_text(options.capacity));
+  return text + fmt::format("prefixes are kept in {} across restarts ({} of {} used{})", tier.folder().string(),
+                            size_text(tier.used_bytes()), size_text(options.capacity),
+                            stores_evicted ? "" : "; saved at the end only");
 }
 
 }  // namespace
@@ -135,7 +156,8 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   DiskCache cache;
   const EngineOptions& o = p.options;
   const bool keep = !o.cache_dir.empty();
-  if (!o.radix_cache || (!keep && (o.cache_disk_bytes <= 0 || o.cache_scratch.empty()))) return cache;
+  const std::int64_t in_memory = host_bytes(p), on_disk = o.cache_scratch.empty() && !keep ? 0 : o.cache_disk_bytes;
+  if (!o.radix_cache || (!keep && on_disk <= 0 && in_memory <= 0)) return cache;
   DiskTierOptions tier;
   tier.base = keep ? o.cache_dir : o.cache_scratch;
   tier.keep = keep;
@@ -145,28 +167,29 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   const std::size_t window_bytes = p.window_copier != nullptr ? p.window_copier->window_block_bytes() : 0;
   tier.block_bytes =
       std::max({p.copier.block_bytes(), p.states.cell_bytes() / kMostStateBlocks, window_bytes / kMostWindowBlocks});
-  cache.store_evicted = o.cache_disk_bytes > 0;
+  cache.store_evicted = on_disk > 0 || in_memory > 0;
   // Without a tier for what is evicted, what is saved is never larger than the pools (and their headers).
   const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes +
                           2 * p.kv.windows().bytes() +
                           static_cast<std::uint64_t>(p.states.cells()) * (p.states.cell_bytes() + 2 * tier.block_bytes);
-  tier.capacity =
-      cache.store_evicted ? static_cast<std::uint64_t>(o.cache_disk_bytes) : pool_bytes + pool_bytes / 8 + (64 << 20);
+  tier.capacity = on_disk > 0 || !keep ? static_cast<std::uint64_t>(on_disk) : pool_bytes + pool_bytes / 8 + (64 << 20);
+  tier.host_bytes = static_cast<std::uint64_t>(in_memory);
   if (keep) tier.key = disk_cache_key(p);
   tier.wake = std::move(wake);
-  const auto capacity = static_cast<std::int64_t>(tier.capacity);
-  auto opened = DiskTier::open(std::move(tier), counters);
+  if (const device::Device* device = p.kv.tokens().device(); device != nullptr)
+    tier.pin = [device](std::span<std::byte> memory) { return device->pin(memory); };
+  auto opened = DiskTier::open(tier, counters);
+  if (!opened.ok() && in_memory > 0) {
+    log::warning("evicted prefixes stay in memory, the disk tier cannot be had: {}", opened.error().message);
+    tier.capacity = 0;
+    opened = DiskTier::open(tier, counters);
+  }
   if (!opened.ok()) {
     log::warning("prefixes stay in memory only, the disk tier cannot be had: {}", opened.error().message);
     return cache;
   }
   cache.tier = std::move(opened).value();
-  const auto held = static_cast<std::int64_t>(cache.tier->used_bytes());
-  cache.description =
-      keep ? fmt::format("prefixes are kept in {} across restarts ({} of {} used{})", cache.tier->folder().string(),
-                         size_text(held), size_text(capacity), cache.store_evicted ? "" : "; saved at the end only")
-           : fmt::format("evicted prefixes go to {}, {} at most, until the end of the process",
-                         cache.tier->folder().string(), size_text(capacity));
+  cache.description = description(*cache.tier, tier, cache.store_evicted);
   return cache;
 }
 

@@ -90,30 +90,47 @@ void KvCopier::copy(const Field& field, const Piece& piece, std::byte* block) co
 
 template <KvCopier::Way way>
 void KvCopier::copy_all(std::span<std::byte> blocks) {
-  if (mover_ != nullptr) {
-    if constexpr (way == Way::out)
-      mover_->copy_out(pieces_to_move(), blocks);
-    else
-      mover_->copy_in(pieces_to_move(), blocks);
-    return;
-  }
   team_.run(static_cast<int>(fields_.size()), [&](int i) {
     const Field& field = fields_[static_cast<std::size_t>(i)];
     for (const Piece& piece : pieces_) copy<way>(field, piece, blocks.data() + piece.block_at + field.block_at);
   });
 }
 
-void KvCopier::copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) {
-  // What pads a block is written too: it may be stale memory of the buffer, and it is checksummed.
+// What pads a block is written too: it may be stale memory of the buffer, and it is checksummed.
+void KvCopier::zero_padding(std::span<std::byte> blocks, std::size_t stride) const {
   for (std::size_t at = block_bytes(); at < blocks.size() && stride > block_bytes(); at += stride)
     std::memset(blocks.data() + at, 0, stride - block_bytes());
-  cut(slots, 0, stride);
-  copy_all<Way::out>(blocks);
+}
+
+void KvCopier::copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) {
+  if (mover_ == nullptr) {
+    zero_padding(blocks, stride);
+    cut(slots, 0, stride);
+    return copy_all<Way::out>(blocks);
+  }
+  begin_copy_out(slots, blocks, stride);
+  settle();
 }
 
 void KvCopier::copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                        const ExtentList& slots) {
+  begin_copy_in(blocks, stride, first_token, slots);
+  settle();
+}
+
+// What does not come out of the pool is as it was: it goes to the device first.
+void KvCopier::begin_copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) {
+  if (mover_ == nullptr) return copy_out(slots, blocks, stride);
+  const bool whole = stride == block_bytes() && slots.length() % kBlockTokens == 0;
+  if (!whole) zero_padding(blocks, stride);
+  cut(slots, 0, stride);
+  mover_->begin_copy_out(pieces_to_move(), blocks, whole);
+}
+
+void KvCopier::begin_copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
+                             const ExtentList& slots) {
   cut(slots, first_token, stride);
+  if (mover_ != nullptr) return mover_->begin_copy_in(pieces_to_move(), blocks);
   copy_all<Way::in>({const_cast<std::byte*>(blocks.data()), blocks.size()});  // only read from
 }
 

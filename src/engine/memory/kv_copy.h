@@ -6,7 +6,8 @@
 //                    values [heads][16][V] where there are any, key scales [heads][16], value scales [heads][16] when
 //                    the type has them
 // so a block whose tokens lie in one group moves in whole pieces, and any other lane by lane.
-// A pool on a device is gathered and scattered there; blocks go to and from the host in one piece.
+// A pool on a device is gathered and scattered there; blocks go to and from the host in one piece, while steps go on where
+// copies are begun and settled.
 // Threads: the engine thread; the team copies fields side by side. Fails: never; a device that does throws DeviceFailure.
 #pragma once
 
@@ -29,6 +30,13 @@ class KvCopier final : public SlotCopier {
   void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
   void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
                const ExtentList& slots) override;
+  void begin_copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) override;
+  void begin_copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
+                     const ExtentList& slots) override;
+  bool settled() const override { return mover_ == nullptr || mover_->settled(); }
+  void settle() override {
+    if (mover_ != nullptr) mover_->settle();
+  }
   std::size_t state_bytes() const override { return states_ != nullptr ? states_->cell_bytes() : 0; }
   void copy_state_out(int cell, std::size_t from, std::span<std::byte> to) override { states_->read(cell, from, to); }
   void copy_state_in(int cell, std::size_t from, std::span<const std::byte> bytes) override {
@@ -53,6 +61,7 @@ class KvCopier final : public SlotCopier {
   void cut(const ExtentList& slots, int first_token, std::size_t stride);
   template <Way way>
   void copy_all(std::span<std::byte> blocks);
+  void zero_padding(std::span<std::byte> blocks, std::size_t stride) const;
   std::vector<device::MovedPiece> pieces_to_move() const;
   template <Way way>
   void copy(const Field& field, const Piece& piece, std::byte* block) const;

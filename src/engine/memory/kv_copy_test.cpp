@@ -14,8 +14,13 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
+enum class Where : std::uint8_t { host, device };
+
+class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int, Where>> {
  protected:
+  void SetUp() override {
+    if (std::get<2>(GetParam()) == Where::device) device_ = device::Device::open(device::Kind::emu).value();
+  }
   static constexpr int kSlots = 1100;  // more than two segments
 
   // Heads of both kinds of widths, one row that is key and value, and keys alone.
@@ -58,7 +63,7 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
   }
 
   KvPool random_pool() {
-    KvPool pool = KvPool::allocate(layout(), kSlots).value();
+    KvPool pool = KvPool::allocate(layout(), kSlots, device_.get()).value();
     for (std::size_t i = 0; i < pool.data_bytes(); ++i) pool.data()[i] = std::byte(random_() & 0xff);
     const CacheLayout layout = this->layout();
     for (std::size_t f = 0; f < layout.fields.size(); ++f) {
@@ -87,6 +92,7 @@ class KvCopyTest : public ::testing::TestWithParam<std::tuple<KvType, int>> {
 
   std::mt19937_64 random_{testing::seed()};
   ComputeTeam team_{2};
+  std::unique_ptr<device::Device> device_;  // whose memory the pools are, or null
 };
 
 TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
@@ -116,6 +122,38 @@ TEST_P(KvCopyTest, TokensComeBackBitForBitWhereverTheyLie) {
       ASSERT_EQ(token(to, s), before[static_cast<std::size_t>(s)]) << "slot " << s << " was not asked for";
     }
   }
+}
+
+// Slots are free for others as soon as their copy is begun; blocks stand until it is settled.
+TEST_P(KvCopyTest, CopiesThatAreBegunEndWithSettling) {
+  KvPool pool = random_pool();
+  KvCopier copier(pool, team_);
+  const std::size_t stride = copier.block_bytes() + (random_() % 2 ? 64 : 0);
+  constexpr int kCopies = 7, kBlocks = 3;
+  std::vector<Bytes> stored;
+  std::vector<std::vector<Bytes>> expected;
+  for (int i = 0; i < kCopies; ++i) {
+    const ExtentList source = random_slots(kBlocks * kBlockTokens);
+    auto& tokens = expected.emplace_back();
+    for (int t = 0; t < source.length(); ++t) tokens.push_back(token(pool, source.slot_at(t)));
+    stored.emplace_back(kBlocks * stride, std::byte(0xee));
+    copier.begin_copy_out(source, stored.back(), stride);
+    copier.copy_within(random_slots(40), source.slice(0, 40));  // as a step does
+  }
+  copier.settle();
+  EXPECT_TRUE(copier.settled());
+  std::vector<ExtentList> targets;
+  for (int i = 0; i < kCopies; ++i) {
+    targets.push_back(ExtentList(Extent{1 + 150 * i, kBlocks * kBlockTokens}));
+    copier.begin_copy_in(stored[static_cast<std::size_t>(i)], stride, 0, targets.back());
+    copier.copy_within(targets.back(), ExtentList(Extent{75 + 150 * i, kBlocks * kBlockTokens}));
+  }
+  copier.settle();
+  for (std::size_t i = 0; i < kCopies; ++i)
+    for (int t = 0; t < kBlocks * kBlockTokens; ++t) {
+      ASSERT_EQ(token(pool, targets[i].slot_at(t)), expected[i][static_cast<std::size_t>(t)]) << i << ", token " << t;
+      ASSERT_EQ(token(pool, targets[i].slot_at(t) + 74), expected[i][static_cast<std::size_t>(t)]) << "moved on";
+    }
 }
 
 TEST_P(KvCopyTest, TokensMoveWithinThePool) {
@@ -149,7 +187,10 @@ TEST_P(KvCopyTest, TheSameTokensGiveTheSameBytesWhereverTheyLie) {
 INSTANTIATE_TEST_SUITE_P(Types, KvCopyTest,
                          ::testing::Combine(::testing::Values(KvType::f32, KvType::bf16, KvType::f16, KvType::i8,
                                                               KvType::f8_e4m3, KvType::f8_e5m2),
-                                            ::testing::Values(16, 24, 64)));
+                                            ::testing::Values(16, 24, 64), ::testing::Values(Where::host)));
+INSTANTIATE_TEST_SUITE_P(OnADevice, KvCopyTest,
+                         ::testing::Combine(::testing::Values(KvType::f32, KvType::bf16, KvType::i8),
+                                            ::testing::Values(16, 24), ::testing::Values(Where::device)));
 
 }  // namespace
 }  // namespace espalier::kv_copy_test

@@ -151,6 +151,7 @@ struct DiskGaugeRow {
 constexpr DiskGaugeRow kDiskGauges[] = {
     {"on", "1 while evicted prefixes go to disk", &DiskTierCounters::on},
     {"used_bytes", "Bytes on disk", &DiskTierCounters::used_bytes},
+    {"host_bytes", "Bytes in the host's memory, before the disk (--cache-host)", &DiskTierCounters::host_bytes},
     {"read_bytes_per_second", "Measured", &DiskTierCounters::read_bytes_per_second},
     {"computed_tokens_per_second", "Measured: what reading is weighed against",
      &DiskTierCounters::computed_tokens_per_second},

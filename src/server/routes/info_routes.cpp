@@ -154,7 +154,8 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("threads", info.threads).field("quantization", info.quantisation);
   json.field("schedule_conservativeness", options.conservativeness).field("random_seed", options.random_seed);
   json.field("radix_eviction_policy", options.eviction).field("cache_dir", options.cache_dir);
-  json.field("cache_disk", options.cache_disk_bytes).field("disk_cache", info.disk_cache);
+  json.field("cache_disk", options.cache_disk_bytes).field("cache_host", options.cache_host_bytes);
+  json.field("hicache_ratio", options.cache_host_ratio).field("disk_cache", info.disk_cache);
   json.field("packed_weights_cache", options.packed_weights_dir).field("packed_weights", info.packed_weights);
   json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
   json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
