@@ -48,6 +48,11 @@ double uniform_at(const Sequence& s, int index) {
   return Noise(s.request->seed(), static_cast<std::uint32_t>(s.choice)).uniform(static_cast<std::uint64_t>(index));
 }
 
+RowDraw draw_at(const Sequence& s, int index, int logit_row) {
+  const SamplingParams& p = s.request->sampling();
+  return {logit_row, p.greedy(), p.greedy() ? 1 : 1 / p.temperature, uniform_at(s, index)};
+}
+
 bool chooses_plainly(const Sequence& s, int index, std::span<const TokenId> end_tokens, int vocabulary) {
   const SamplingParams& p = s.request->sampling();
   const bool forbids = index < p.min_new_tokens && !(p.stop_token_ids.empty() && end_tokens.empty());

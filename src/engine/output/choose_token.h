@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/step/sequence.h"
+#include "model/row_draw.h"
 #include "sampling/sampler.h"
 
 namespace espalier {
@@ -18,6 +19,9 @@ namespace espalier {
 
 // The uniform number of the sequence's noise at the output number `index`.
 double uniform_at(const Sequence& sequence, int index);
+
+// The token number `index` as a model draws it from its row `logit_row`; without what its mask leaves.
+RowDraw draw_at(const Sequence& sequence, int index, int logit_row);
 
 // Whether, masks apart, only the model's logits and the noise decide: nothing is forbidden, penalised or filtered.
 bool chooses_plainly(const Sequence& sequence, int index, std::span<const TokenId> end_tokens, int vocabulary);

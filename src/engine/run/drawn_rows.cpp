@@ -29,8 +29,7 @@ bool DrawnRows::can_draw(const WantedRow& row) const {
 
 void DrawnRows::add(std::size_t at, const WantedRow& row, int logit_row) {
   if (!can_draw(row)) return void(unseen_[static_cast<std::size_t>(logit_row)] = 0);
-  const SamplingParams& p = row.sequence->request->sampling();
-  wanted_[at] = {logit_row, p.greedy(), p.greedy() ? 1 : 1 / p.temperature, uniform_at(*row.sequence, index_of(row))};
+  wanted_[at] = draw_at(*row.sequence, index_of(row), logit_row);
   states_[at] = State::now;
   if (row.mask == nullptr) return set_mask(at, row, nullptr);
   const auto* known = row.mask->ready() ? row.mask->wait({}) : nullptr;
