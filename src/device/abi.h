@@ -17,7 +17,8 @@ enum { kEspalierDeviceVersion = 2 };
 // What runs in order; what stands on different streams may overlap.
 enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
 
-// The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/rows_task.h, device/library/gather_task.h).
+// The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/rows_task.h, device/sample_task.h,
+// device/library/gather_task.h).
 enum EspalierKernel {
   kEspalierRows,
   kEspalierMultiply,
@@ -37,6 +38,7 @@ enum EspalierKernel {
   kEspalierLoadTokens,
   kEspalierGather,
   kEspalierMultiplyTensor,
+  kEspalierSample,
   kEspalierKernels  // how many there are
 };
 

@@ -2,31 +2,40 @@
 
 #include <algorithm>
 
+#include "device/row_drawer.h"
+
 namespace espalier::device {
 namespace {
 
-// A program on a device. Logits come down to the host, where they are finished and read.
+// A program on a device. Tokens are drawn there; logits that are wanted come down to the host, where they are finished and
+// read.
 class DeviceExecutor final : public Executor {
  public:
   DeviceExecutor(const Device& device, const Program& program, Loaded& loaded, DeviceProgram lowered, Memory logits)
       : device_(device),
         loaded_(loaded),
         vocabulary_(program.vocabulary),
+        gives_logits_(!program.output),
         lowered_(std::move(lowered)),
         memory_(device),
+        draw_memory_(device),
         graphs_(device),
+        drawer_(device, task_of(lowered_, vocabulary_)),
         logits_(std::move(logits)) {}
 
   std::span<float> forward(const Batch& batch, const KvView& kv) override {
     Step step(device_, loaded_, lowered_.memory, memory_, batch, kv);
     for (const auto& stage : lowered_.stages) stage->prepare(step);
+    const RowDraws draws = batch.draws != nullptr ? *batch.draws : RowDraws{};
+    drawer_.prepare(draws.now, memory_);
     const int rows = step.pass().rows();
     launches_.clear();
     memory_.send(launches_);
     for (const auto& stage : lowered_.stages) stage->launch(launches_);
-    bring_down(rows);
-    graphs_.go(launches_);
-    given_by_device(device_.wait());
+    drawer_.launch(launches_);
+    bring_down(rows, draws.unseen);
+    finish();
+    drawer_.take(draws.drawn);
     read(batch, rows);
     return {logits_.as<float>(), static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)};
   }
@@ -35,23 +44,57 @@ class DeviceExecutor final : public Executor {
     std::copy_n(logits_.as<float>() + std::int64_t{row} * vocabulary_ + first, out.size(), out.data());
   }
 
+  bool draws() const override { return gives_logits_; }
+  void draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) override {
+    draw_memory_.begin();
+    drawer_.prepare(draws, draw_memory_);
+    launches_.clear();
+    draw_memory_.send(launches_);
+    drawer_.launch(launches_);
+    finish();
+    drawer_.take(drawn);
+  }
+
  private:
-  void bring_down(int rows) {
+  static SampleTask task_of(const DeviceProgram& lowered, int vocabulary) {
+    SampleTask task{};
+    task.logits = lowered.logits;
+    task.stride = lowered.logits_stride;
+    task.vocabulary = vocabulary;
+    task.scale = lowered.head_scale;
+    task.cap = lowered.head_cap;
+    return task;
+  }
+  static bool is_seen(std::span<const unsigned char> unseen, int row) {
+    return unseen.empty() || unseen[static_cast<std::size_t>(row)] == 0;
+  }
+  void finish() {
+    graphs_.go(launches_);
+    given_by_device(device_.wait());
+  }
+  // Rows that follow each other in one copy.
+  void bring_down(int rows, std::span<const unsigned char> unseen) {
     const auto width = static_cast<std::size_t>(vocabulary_) * sizeof(float);
-    if (lowered_.logits_stride == vocabulary_)
-      return launches_.copy(logits_.data(), lowered_.logits, static_cast<std::size_t>(rows) * width);
-    for (int row = 0; row < rows; ++row)
+    const bool dense = lowered_.logits_stride == vocabulary_;
+    for (int row = 0, end = 0; row < rows; row = end) {
+      end = row + 1;
+      if (!is_seen(unseen, row)) continue;
+      while (dense && end < rows && is_seen(unseen, end)) ++end;
       launches_.copy(logits_.as<float>() + std::int64_t{row} * vocabulary_,
-                     lowered_.logits + row * lowered_.logits_stride, width);
+                     lowered_.logits + row * lowered_.logits_stride, static_cast<std::size_t>(end - row) * width);
+    }
   }
   void read(const Batch& batch, int rows) const {
     const auto& functions = loaded_.with.cpu.functions;
     LogitReader* const reader = batch.reader;
+    const std::span<const unsigned char> unseen =
+        batch.draws != nullptr ? batch.draws->unseen : std::span<const unsigned char>();
     const bool changes = lowered_.head_scale != 1.0f || lowered_.head_cap != 0.0f;
     if (!changes && reader == nullptr) return;
     const int tiles = (vocabulary_ + kLogitTile - 1) / kLogitTile;
     loaded_.with.team.run(rows * tiles, [&](int i) {
       const int row = i / tiles, first = i % tiles * kLogitTile, columns = std::min(kLogitTile, vocabulary_ - first);
+      if (!is_seen(unseen, row)) return;
       float* const logits = logits_.as<float>() + std::int64_t{row} * vocabulary_ + first;
       if (lowered_.head_scale != 1.0f) functions.scale(lowered_.head_scale, logits, logits, columns);
       if (lowered_.head_cap != 0.0f) functions.soft_cap(lowered_.head_cap, logits, logits, columns);
@@ -63,10 +106,12 @@ class DeviceExecutor final : public Executor {
   const Device& device_;
   Loaded& loaded_;
   const int vocabulary_;
+  const bool gives_logits_;
   DeviceProgram lowered_;
-  StepMemory memory_;
+  StepMemory memory_, draw_memory_;
   Launches launches_;
   Graphs graphs_;
+  RowDrawer drawer_;
   Memory logits_;  // of the host: [max rows][vocabulary]
 };
 

@@ -11,6 +11,7 @@
 #include "espalier/types.h"
 #include "kernels/attention/kv_layout.h"
 #include "model/logit_reader.h"
+#include "model/row_draw.h"
 
 namespace espalier {
 
@@ -83,6 +84,7 @@ struct Batch {
   std::span<const std::span<const float* const>> given = {};
   const PictureRows* pictures = nullptr;     // of towers
   std::span<const std::uint8_t> types = {};  // [rows] or empty: the part of a pair that each row's token is of; else 0
+  const RowDraws* draws = nullptr;           // of models that draw; null: all rows are read
   int rows() const { return static_cast<int>(tokens.size()); }
 };
 

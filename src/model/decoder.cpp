@@ -27,6 +27,8 @@ struct Decoder::Impl {
     void logits_again(int row, int first, std::span<float> out) const override {
       running_->logits_again(row, first, out);
     }
+    bool draws() const override { return running_->draws(); }
+    void draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) override { running_->draw(draws, drawn); }
 
    private:
     Program program_;
@@ -177,6 +179,14 @@ int Decoder::pooled_width() const {
 
 void Decoder::logits_again(int row, int first, std::span<float> out) const {
   impl_->running->logits_again(row, first, out);
+}
+
+bool Decoder::draws() const {
+  return impl_->running->draws();
+}
+
+void Decoder::draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) {
+  impl_->running->draw(draws, drawn);
 }
 
 Model* Decoder::draft_layer() {

@@ -39,6 +39,8 @@ class Executor {
   // Logits of the rows that are wanted (or the program's output), as Model::forward().
   virtual std::span<float> forward(const Batch& batch, const KvView& kv) = 0;
   virtual void logits_again(int row, int first, std::span<float> out) const = 0;
+  virtual bool draws() const { return false; }
+  virtual void draw(std::span<const RowDraw> /*draws*/, std::span<DrawnToken> /*drawn*/) {}
 };
 
 // Makes programs executable. `program` and `loaded` outlive what is made of them.

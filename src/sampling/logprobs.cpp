@@ -4,13 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "sampling/plain_draw.h"
+
 namespace espalier {
 
 Result<> Logprobs::read(std::span<const float> logits) {
   logits_ = {};
   scan_row(logits, {}, 1, sampling::ScanFor::sums, scan_);
   if (!scan_.sound || !std::isfinite(scan_.max)) {
-    return Error{Error::Kind::internal, "the model's logits hold a NaN or an infinity", {}, "logits_not_finite"};
+    return sampling::not_finite();
   }
   logits_ = logits;
   log_total_ = std::log(scan_.total);

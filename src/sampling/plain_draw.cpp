@@ -12,10 +12,17 @@ Error fault(std::string message, std::string code) {
 
 }  // namespace
 
+Error not_finite() {
+  return fault("the model's logits hold a NaN or an infinity", "logits_not_finite");
+}
+
+Error none_allowed() {
+  return fault("no token may follow: the constraint and the forbidden tokens leave none", "no_token_allowed");
+}
+
 Result<> check_scan(const RowScan& scan) {
-  if (!scan.sound) return fault("the model's logits hold a NaN or an infinity", "logits_not_finite");
-  if (scan.max == -std::numeric_limits<float>::infinity())
-    return fault("no token may follow: the constraint and the forbidden tokens leave none", "no_token_allowed");
+  if (!scan.sound) return not_finite();
+  if (scan.max == -std::numeric_limits<float>::infinity()) return none_allowed();
   return success();
 }
 

@@ -2,7 +2,7 @@
 // allowed tokens in ascending id.
 //
 // The sums of the row's blocks tell in which block the token lies; only that block's logits are looked at again.
-// Threads: pure. Fails: check_scan() with code "logits_not_finite" or "no_token_allowed" (sampler.h).
+// Threads: pure. Fails: check_scan() with not_finite() or none_allowed() (sampler.h).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,10 @@
 #include "sampling/row_scan.h"
 
 namespace espalier::sampling {
+
+// The errors of rows from which no token can be picked: "logits_not_finite", "no_token_allowed".
+Error not_finite();
+Error none_allowed();
 
 // Whether there is a token to pick: afterwards scan.max is a finite allowed logit.
 Result<> check_scan(const RowScan& scan);

@@ -13,8 +13,7 @@
 #include <limits>
 
 #include "sampling/row_scan.h"
-
-#define ESPALIER_INLINE [[gnu::always_inline]] static inline
+#include "sampling/row_weights.h"
 
 namespace espalier::sampling {
 namespace {
@@ -76,30 +75,6 @@ ESPALIER_INLINE float strip_maximum(const float* strip, const std::uint32_t* wor
   return greatest(row);
 }
 
-// 2^t for t <= 0: the nearest integer by adding and subtracting 1.5 x 2^23, then a polynomial for the fraction in
-// [-0.5, 0.5] with 2^0 = 1 exactly (minimax, relative error 9.2e-8), then the integer added to the exponent.
-template <int W>
-ESPALIER_INLINE void power_of_two(typename Lanes<W>::Floats& t) {
-  using Bits = typename Lanes<W>::Bits;
-  using Floats = typename Lanes<W>::Floats;
-  t = t > -127.0f ? t : Floats{} - 127.0f;  // 2^-127 comes out as 0; a NaN too
-  Floats shifted = t + 12582912.0f;
-  Floats f = t - (shifted - 12582912.0f);
-  Floats p = f * 0.001326473874810116f + 0.009671516671316792f;
-  p = p * f + 0.05550733752780494f;
-  p = p * f + 0.24022242024205184f;
-  p = p * f + 0.6931469775691355f;
-  p = p * f + 1.0f;
-  Bits exponent = (reinterpret_cast<Bits>(shifted) << 23) + (127u << 23);
-  t = p * reinterpret_cast<Floats>(exponent);
-}
-
-template <int W>
-ESPALIER_INLINE void weight(typename Lanes<W>::Floats& v, float reference, float rate) {
-  v = (v - reference) * rate;
-  power_of_two<W>(v);
-}
-
 // Double sums of each lane, kept in registers while a row is read.
 template <int W>
 struct LaneSums {
@@ -125,10 +100,10 @@ ESPALIER_INLINE void add_strip(const float* strip, const std::uint32_t* words, f
     load<W, masked>(b, strip, words, r * W + row_lanes);
     load<W, masked>(c, strip, words, r * W + 2 * row_lanes);
     load<W, masked>(d, strip, words, r * W + 3 * row_lanes);
-    weight<W>(a, reference, rate);
-    weight<W>(b, reference, rate);
-    weight<W>(c, reference, rate);
-    weight<W>(d, reference, rate);
+    weight<typename L::Floats, typename L::Bits>(a, reference, rate);
+    weight<typename L::Floats, typename L::Bits>(b, reference, rate);
+    weight<typename L::Floats, typename L::Bits>(c, reference, rate);
+    weight<typename L::Floats, typename L::Bits>(d, reference, rate);
     a = (a + b) + (c + d);
     add<W>(a, sums.low[r], sums.high[r]);
   }
@@ -210,18 +185,20 @@ ESPALIER_INLINE bool scan_block(const float* x, int count, const std::uint32_t* 
 
 template <int W>
 ESPALIER_INLINE void weigh_all(const float* x, int count, float reference, float rate, float* weights) {
-  typename Lanes<W>::Floats v;
+  using Floats = typename Lanes<W>::Floats;
+  using Bits = typename Lanes<W>::Bits;
+  Floats v;
   int i = 0;
   for (; i + W <= count; i += W) {
     std::memcpy(&v, x + i, sizeof v);
-    weight<W>(v, reference, rate);
+    weight<Floats, Bits>(v, reference, rate);
     std::memcpy(weights + i, &v, sizeof v);
   }
   if (i == count) return;
   float tail[W] = {};
   std::memcpy(tail, x + i, sizeof(float) * static_cast<std::size_t>(count - i));
   std::memcpy(&v, tail, sizeof v);
-  weight<W>(v, reference, rate);
+  weight<Floats, Bits>(v, reference, rate);
   std::memcpy(tail, &v, sizeof v);
   std::memcpy(weights + i, tail, sizeof(float) * static_cast<std::size_t>(count - i));
 }

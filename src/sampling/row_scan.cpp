@@ -44,10 +44,6 @@ RowKernels choose_kernels() {
   return available_row_kernels().back();
 }
 
-float rate_of(double sharpness) {
-  return static_cast<float>(sharpness * 1.4426950408889634);
-}
-
 }  // namespace
 
 std::span<const RowKernels> available_row_kernels() {
@@ -61,7 +57,7 @@ const RowKernels& row_kernels() {
 }
 
 double RowScan::block_scale(std::size_t block) const {
-  return std::exp((static_cast<double>(block_max[block]) - max) * sharpness);
+  return scale_of_block(block_max[block], max, sharpness);
 }
 
 void begin_scan(std::size_t row, double sharpness, ScanFor what, RowScan& out) {

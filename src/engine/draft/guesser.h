@@ -62,13 +62,21 @@ class Guesser {
   virtual int add(RaggedBatch& batch, const Turn& turn) const = 0;  // its first row
   virtual void computed(const Turn& turn) = 0;
   std::span<float> forward(std::span<const Turn> turns);
+  static int guess_index(const Turn& turn);  // in the sequence's output
+  void add_draw(const Turn& turn, int logit_row);
   void guess(Turn& turn, std::span<float> logits) const;
+  void take(Turn& turn, const DrawnToken& drawn) const;
 
   Model& model_;
   KvView kv_;
   ComputeTeam& team_;
   std::vector<TokenId> end_tokens_;
-  RaggedBatch batch_;  // kept to reuse memory
+
+  // Kept to reuse memory.
+  RaggedBatch batch_;
+  std::vector<RowDraw> draws_;         // of a model that draws: guesses that are chosen plainly
+  std::vector<DrawnToken> drawn_;      // [draws]
+  std::vector<unsigned char> unseen_;  // [rows of logits]
 };
 
 }  // namespace espalier

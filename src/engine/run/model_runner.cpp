@@ -13,6 +13,17 @@ bool waits_again(const WantedRow& row) {
   return row.mask && row.mask == row.sequence->late_mask;
 }
 
+// What a row's mask leaves, once it is there; null where it is late or has failed, which the outcome tells then.
+const grammar::Allowed* wait_for_mask(const WantedRow& row, bool alone, Outcome& outcome) {
+  const auto wait_limit = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarWait;
+  const auto* mask = row.mask->wait(alone ? kGrammarWaitAlone : wait_limit);
+  outcome.late = mask == nullptr;
+  if (mask == nullptr) return nullptr;
+  if (mask->ok()) return &**mask;
+  outcome.error = mask->error();
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
@@ -26,6 +37,7 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
     if (row.sequence->request->fields().pooled)
       return void(outcomes[at].row = logits.subspan(static_cast<std::size_t>(logits_of_[at]) * vocabulary, vocabulary));
     if (logits_of_[at] < 0) return void(outcomes[at].token = row.forced);
+    if (drawn_.has(at)) return give_mask(at, row, alone, outcomes[at]);
     if (scanned_.takes(logits_of_[at])) return void(outcomes[at] = token_of(logits_of_[at], row));
     std::span<float> of_row = logits.subspan(static_cast<std::size_t>(logits_of_[at]) * vocabulary, vocabulary);
     thread_local std::vector<float> copy;  // choices that share a row must not see each other's penalties
@@ -35,7 +47,15 @@ std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
     }
     outcomes[at] = evaluate(of_row, row, alone);
   });
+  drawn_.draw_rest();
+  for (std::size_t at = 0; at < outcomes.size(); ++at)
+    if (drawn_.has(at) && !drawn_.waits(at)) outcomes[at] = drawn_.outcome(at);
   return outcomes;
+}
+
+void ModelRunner::give_mask(std::size_t wanted, const WantedRow& row, bool alone, Outcome& outcome) {
+  if (!drawn_.waits(wanted)) return;
+  if (const auto* allowed = wait_for_mask(row, alone, outcome)) drawn_.give_mask(wanted, row, *allowed);
 }
 
 std::span<float> ModelRunner::forward(const StepPlan& plan) {
@@ -60,14 +80,26 @@ std::span<float> ModelRunner::forward(const StepPlan& plan) {
       ++readers_.back();
     }
   }
-  scanned_.clear(readers_.size());
-  for (std::size_t i = 0; i < plan.rows.size(); ++i)
-    if (logits_of_[i] >= 0 && !is_shared(i) && is_only_scanned(plan.rows[i]))
-      scanned_.add(logits_of_[i], static_cast<std::size_t>(model_.vocabulary()),
-                   plan.rows[i].sequence->request->sampling());
   Batch batch = batch_.finish();
-  batch.reader = &scanned_;
+  choose_readers(plan, batch);
   return model_.forward(batch, kv_.view());
+}
+
+void ModelRunner::choose_readers(const StepPlan& plan, Batch& batch) {
+  scanned_.clear(readers_.size());
+  drawn_.clear(plan.rows.size(), readers_.size());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const WantedRow& row = plan.rows[i];
+    if (logits_of_[i] < 0) continue;
+    if (model_.draws())
+      drawn_.add(i, row, logits_of_[i]);
+    else if (!is_shared(i) && is_only_scanned(row))
+      scanned_.add(logits_of_[i], static_cast<std::size_t>(model_.vocabulary()), row.sequence->request->sampling());
+  }
+  if (model_.draws())
+    batch.draws = drawn_.for_batch();
+  else
+    batch.reader = &scanned_;
 }
 
 void ModelRunner::add_states(const Sequence& s) {
@@ -121,17 +153,8 @@ Outcome ModelRunner::evaluate(std::span<float> logits, const WantedRow& row, boo
   } else if (row.forced >= 0) {
     outcome.token = row.forced;
   } else {
-    const grammar::Allowed* allowed = nullptr;
-    if (row.mask) {
-      const auto wait_limit = waits_again(row) ? std::chrono::milliseconds{0} : kGrammarWait;
-      const auto* mask = row.mask->wait(alone ? kGrammarWaitAlone : wait_limit);
-      if (mask == nullptr || !mask->ok()) {
-        outcome.late = mask == nullptr;
-        if (mask != nullptr) outcome.error = mask->error();
-        return outcome;
-      }
-      allowed = &**mask;
-    }
+    const grammar::Allowed* allowed = row.mask ? wait_for_mask(row, alone, outcome) : nullptr;
+    if (row.mask && allowed == nullptr) return outcome;
     const int index = position + 1 - s.prompt_tokens();  // of the output token; behind known() when tokens are drafted
     auto pick = choose_token(logits, s, index, end_tokens_, allowed, row.may_end);
     if (!pick.ok()) {

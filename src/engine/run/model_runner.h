@@ -1,6 +1,7 @@
 // model_runner.h: carries out a step with the model: one ragged batch through forward(), then each wanted row to its
 // token or log-probability, spread over the compute team. Rows of which nothing but a plainly chosen token is wanted
-// are scanned while the model computes them (sampling/tiled_row.h); rows whose token a constraint gives need no logits.
+// are drawn by the model where it does that (drawn_rows.h), else scanned while it computes them (sampling/tiled_row.h);
+// rows whose token a constraint gives need no logits.
 // Threads: the engine thread. Fails: per row (Outcome::error), when its logits are not numbers.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "base/threads/compute_team.h"
 #include "engine/memory/kv_copy.h"
 #include "engine/memory/state_pool.h"
+#include "engine/run/drawn_rows.h"
 #include "engine/run/ragged_batch.h"
 #include "engine/step/step.h"
 #include "model/model.h"
@@ -46,18 +48,21 @@ class ModelRunner : public StepRunner {
         team_(team),
         end_tokens_(std::move(end_tokens)),
         inputs_(inputs),
-        copier_(kv.tokens(), team) {}
+        copier_(kv.tokens(), team),
+        drawn_(model, end_tokens_) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }
 
  private:
   std::span<float> forward(const StepPlan& plan);
+  void choose_readers(const StepPlan& plan, Batch& batch);
   void add_states(const Sequence& sequence);
   bool needs_logits(const WantedRow& row) const;
   bool is_shared(std::size_t wanted) const { return readers_[static_cast<std::size_t>(logits_of_[wanted])] > 1; }
   bool is_only_scanned(const WantedRow& row) const;
   Outcome token_of(int logit_row, const WantedRow& row);
+  void give_mask(std::size_t wanted, const WantedRow& row, bool alone, Outcome& outcome);
   Outcome evaluate(std::span<float> logits, const WantedRow& row, bool alone) const;
 
   Model& model_;
@@ -73,6 +78,7 @@ class ModelRunner : public StepRunner {
   std::vector<int> logits_of_;  // of each wanted row: which row of the logits, or -1: none is needed
   std::vector<int> readers_;    // of each row of the logits: how many wanted rows it is
   ScannedRows scanned_;
+  DrawnRows drawn_;
 };
 
 }  // namespace espalier
