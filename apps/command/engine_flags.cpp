@@ -159,6 +159,9 @@ void add_schedule_flags(Adder& add, EngineOptions& o) {
   add.value("--target-itl", o.target_itl_ms, "MS",
             "milliseconds between tokens that prompt chunks should leave possible; 0 = no target");
   add.flag("--fair-tenants", o.fair_tenants, "API keys take turns by tokens computed, and the users of each");
+  add.flag(
+      "--disable-overlap-schedule", [&o](std::int64_t count) { o.overlap = count <= 0; },
+      "a device waits for each step's plan (the same tokens, later); the CPU always does");
   add.value("--schedule-conservativeness", o.conservativeness, "FACTOR",
             "larger admits fewer requests at once and retracts less");
 }

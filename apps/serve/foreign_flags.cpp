@@ -149,7 +149,6 @@ constexpr std::string_view kTuningAlone[] = {
     "--disable-custom-all-reduce",
     "--disable-fast-image-processor",
     "--disable-log-stats",
-    "--disable-overlap-schedule",
     "--enable-auto-tool-choice",
     "--enable-cache-report",
     "--enable-chunked-prefill,--no-enable-chunked-prefill",

@@ -92,6 +92,7 @@ struct EngineOptions {
   int draft_tokens = 0;              // guesses in one chunk, at most; as many as pay; 0 = 16
   int draft_steps = 0;               // of the draft model or layer for one chunk, at most; 0 = as draft_tokens
   double conservativeness = 1.0;     // of the estimate of output lengths at admission
+  bool overlap = true;               // a device begins the next step while this one's tokens are seen to
   bool jump_forward = true;          // text that a constraint forces is read as a prompt is, not token by token
   GrammarLimits grammar_limits;      // of each constraint
   std::int64_t grammar_cache_bytes = 96 << 20;   // of compiled constraints that are kept

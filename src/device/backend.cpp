@@ -1,6 +1,8 @@
 #include "device/backend.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "device/row_drawer.h"
 
@@ -23,21 +25,34 @@ class DeviceExecutor final : public Executor {
         drawer_(device, task_of(lowered_, vocabulary_)),
         logits_(std::move(logits)) {}
 
+  ~DeviceExecutor() override {
+    if (begun_) (void)device_.wait();  // copies to and from its memory go on
+  }
+
   std::span<float> forward(const Batch& batch, const KvView& kv) override {
+    begin_forward(batch, kv);
+    return end_forward();
+  }
+
+  bool overlaps() const override { return gives_logits_; }
+  void begin_forward(const Batch& batch, const KvView& kv) override {
     Step step(device_, loaded_, lowered_.memory, memory_, batch, kv);
     for (const auto& stage : lowered_.stages) stage->prepare(step);
-    const RowDraws draws = batch.draws != nullptr ? *batch.draws : RowDraws{};
-    drawer_.prepare(draws.now, memory_);
-    const int rows = step.pass().rows();
+    begun_ = Begun{step.pass().rows(), batch.draws != nullptr ? *batch.draws : RowDraws{}, batch.reader};
+    drawer_.prepare(begun_->draws.now, memory_);
     launches_.clear();
     memory_.send(launches_);
     for (const auto& stage : lowered_.stages) stage->launch(launches_);
     drawer_.launch(launches_);
-    bring_down(rows, draws.unseen);
-    finish();
-    drawer_.take(draws.drawn);
-    read(batch, rows);
-    return {logits_.as<float>(), static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)};
+    bring_down(begun_->rows, begun_->draws.unseen);
+    graphs_.go(launches_);
+  }
+  std::span<float> end_forward() override {
+    const Begun done = *std::exchange(begun_, std::nullopt);
+    given_by_device(device_.wait());
+    drawer_.take(done.draws.drawn);
+    read(done);
+    return {logits_.as<float>(), static_cast<std::size_t>(done.rows) * static_cast<std::size_t>(vocabulary_)};
   }
 
   void logits_again(int row, int first, std::span<float> out) const override {
@@ -51,11 +66,17 @@ class DeviceExecutor final : public Executor {
     launches_.clear();
     draw_memory_.send(launches_);
     drawer_.launch(launches_);
-    finish();
+    graphs_.go(launches_);
+    given_by_device(device_.wait());
     drawer_.take(drawn);
   }
 
  private:
+  struct Begun {  // a step that goes on
+    int rows;
+    RowDraws draws;
+    LogitReader* reader;
+  };
   static SampleTask task_of(const DeviceProgram& lowered, int vocabulary) {
     SampleTask task{};
     task.logits = lowered.logits;
@@ -67,10 +88,6 @@ class DeviceExecutor final : public Executor {
   }
   static bool is_seen(std::span<const unsigned char> unseen, int row) {
     return unseen.empty() || unseen[static_cast<std::size_t>(row)] == 0;
-  }
-  void finish() {
-    graphs_.go(launches_);
-    given_by_device(device_.wait());
   }
   // Rows that follow each other in one copy.
   void bring_down(int rows, std::span<const unsigned char> unseen) {
@@ -84,17 +101,15 @@ class DeviceExecutor final : public Executor {
                      lowered_.logits + row * lowered_.logits_stride, static_cast<std::size_t>(end - row) * width);
     }
   }
-  void read(const Batch& batch, int rows) const {
+  void read(const Begun& done) const {
     const auto& functions = loaded_.with.cpu.functions;
-    LogitReader* const reader = batch.reader;
-    const std::span<const unsigned char> unseen =
-        batch.draws != nullptr ? batch.draws->unseen : std::span<const unsigned char>();
+    LogitReader* const reader = done.reader;
     const bool changes = lowered_.head_scale != 1.0f || lowered_.head_cap != 0.0f;
     if (!changes && reader == nullptr) return;
     const int tiles = (vocabulary_ + kLogitTile - 1) / kLogitTile;
-    loaded_.with.team.run(rows * tiles, [&](int i) {
+    loaded_.with.team.run(done.rows * tiles, [&](int i) {
       const int row = i / tiles, first = i % tiles * kLogitTile, columns = std::min(kLogitTile, vocabulary_ - first);
-      if (!is_seen(unseen, row)) return;
+      if (!is_seen(done.draws.unseen, row)) return;
       float* const logits = logits_.as<float>() + std::int64_t{row} * vocabulary_ + first;
       if (lowered_.head_scale != 1.0f) functions.scale(lowered_.head_scale, logits, logits, columns);
       if (lowered_.head_cap != 0.0f) functions.soft_cap(lowered_.head_cap, logits, logits, columns);
@@ -113,6 +128,7 @@ class DeviceExecutor final : public Executor {
   Graphs graphs_;
   RowDrawer drawer_;
   Memory logits_;  // of the host: [max rows][vocabulary]
+  std::optional<Begun> begun_;
 };
 
 }  // namespace

@@ -226,13 +226,14 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.longest_span = chosen.longest_span;
   core_options.tokenizer = files.tokenizer.get();
   core_options.jump_forward = options.jump_forward;
+  core_options.ahead = options.overlap && decoder->overlaps();
   core_options.state_cells = states.cells();
   core_options.window_slots = plan.windows.slots;
   core_options.window = rule_of(plan.windows.seen);
   core_options.rope_lengths =
       RopeLengths(decoder->program().ropes, chosen.activations == Activations::f32 ? 1 : kDynamicStep);
   runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens,
-                                         tower ? tower->maker->outputs() : 0);
+                                         metrics, tower ? tower->maker->outputs() : 0);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
   if (tower) {

@@ -181,6 +181,18 @@ void Decoder::logits_again(int row, int first, std::span<float> out) const {
   impl_->running->logits_again(row, first, out);
 }
 
+bool Decoder::overlaps() const {
+  return impl_->running->overlaps();
+}
+
+void Decoder::begin_forward(const Batch& batch, const KvView& kv) {
+  impl_->running->begin_forward(batch, kv);
+}
+
+std::span<float> Decoder::end_forward() {
+  return impl_->running->end_forward();
+}
+
 bool Decoder::draws() const {
   return impl_->running->draws();
 }

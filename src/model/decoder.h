@@ -52,6 +52,9 @@ class Decoder final : public Model {
   int max_rows() const override;
   std::span<float> forward(const Batch& batch, const KvView& kv) override;
   void logits_again(int row, int first, std::span<float> out) const override;
+  bool overlaps() const override;
+  void begin_forward(const Batch& batch, const KvView& kv) override;
+  std::span<float> end_forward() override;
   bool draws() const override;
   void draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) override;
   // An adapter's file bound to this model, for BatchSequence::adapter. Any thread, also while the model computes. Fails:

@@ -36,9 +36,12 @@ T given_by_device(Result<T> done) {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Logits of the rows that are wanted (or the program's output), as Model::forward().
+  // All as Model has it; logits are the program's output where it has one.
   virtual std::span<float> forward(const Batch& batch, const KvView& kv) = 0;
   virtual void logits_again(int row, int first, std::span<float> out) const = 0;
+  virtual bool overlaps() const { return false; }
+  virtual void begin_forward(const Batch& /*batch*/, const KvView& /*kv*/) {}
+  virtual std::span<float> end_forward() { return {}; }
   virtual bool draws() const { return false; }
   virtual void draw(std::span<const RowDraw> /*draws*/, std::span<DrawnToken> /*drawn*/) {}
 };

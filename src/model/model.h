@@ -24,6 +24,12 @@ class Model {
   // Threads: any, several at once. Requires: a tile as the reader saw it.
   virtual void logits_again(int row, int first, std::span<float> out) const = 0;
 
+  // forward() in two, of a model that overlaps(): begin_forward() returns while it computes, end_forward() waits and gives what forward()
+  // gives. In between nothing else is asked of it, and what the batch is to draw stands.
+  virtual bool overlaps() const { return false; }
+  virtual void begin_forward(const Batch& /*batch*/, const KvView& /*kv*/) {}
+  virtual std::span<float> end_forward() { return {}; }
+
   // Whether it draws tokens where its logits lie (Batch::draws); else draw() does nothing.
   virtual bool draws() const { return false; }
   // Draws from rows of the last forward(), whatever was brought of them: for masks that are there only by now.

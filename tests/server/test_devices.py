@@ -53,6 +53,42 @@ class EmulatedDevice(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.same_as_cpu("--max-total-tokens", "256", "--cache-dir", folder, "--cache-disk", "64M")
 
+    def plain_bodies(self):
+        for i in range(14):
+            sampling = {"temperature": 0} if i % 3 == 0 else {"temperature": 1.0, "sampling_seed": i}
+            if i % 4 == 1:
+                sampling["stop"] = ["e", "a"]
+            if i % 5 == 2:
+                sampling["min_new_tokens"] = 6
+            yield {"input_ids": list(range(5 + i, 40 + 3 * i)), "sampling_params": {**sampling, "max_new_tokens": 8 + 5 * (i % 4), "ignore_eos": i % 2 == 0}}
+
+    def test_steps_begun_ahead_of_their_plan_change_nothing(self):
+        wanted = list(self.plain_bodies())
+        with Server(*EXACT) as cpu:
+            expected = answers(cpu, wanted)
+        with Server(*EXACT, "--device", "emu", "--disable-overlap-schedule") as server:
+            self.assertEqual(answers(server, wanted), expected)
+            self.assertEqual(server.metric("espalier_ahead_rows_total"), 0)
+        for flags in ((), ("--max-total-tokens", "400"), ("--max-running-requests", "3")):
+            with Server(*EXACT, "--device", "emu", *flags) as server:
+                gone = server.open_stream("/generate", {"input_ids": [3, 4, 5], "stream": True, "sampling_params": {"max_new_tokens": 400, "ignore_eos": True}})
+                self.assertEqual(answers(server, wanted), expected, flags)
+                gone.close()
+                self.assertEqual([answers(server, [body])[0] for body in wanted], expected, "one by one")
+                begun, dropped = server.metric("espalier_ahead_rows_total"), server.metric("espalier_ahead_rows_dropped_total")
+                self.assertGreater(begun, 50)
+                self.assertLess(dropped, begun / 2)
+
+    def test_evicted_prefixes_come_back_from_the_hosts_memory(self):
+        wanted = [{"input_ids": list(range(3 + i, 120 + i)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}} for i in range(12)]
+        with Server(*EXACT) as cpu:
+            expected = answers(cpu, wanted)
+        with Server(*EXACT, "--device", "emu", "--max-total-tokens", "512", "--cache-host", "32M", "--no-cache-disk") as server:
+            for _ in range(3):
+                self.assertEqual([answers(server, [body])[0] for body in wanted], expected)
+            self.assertGreater(server.metric("espalier_prefix_cache_disk_loaded_tokens_total"), 500)
+            self.assertGreater(server.metric("espalier_prefix_cache_disk_host_bytes"), 0)
+
     def test_a_restart_finds_its_prefixes_on_disk(self):
         body = {"input_ids": list(range(3, 100)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}}
         with tempfile.TemporaryDirectory() as folder:

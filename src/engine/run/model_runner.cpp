@@ -27,6 +27,21 @@ const grammar::Allowed* wait_for_mask(const WantedRow& row, bool alone, Outcome&
 }  // namespace
 
 std::vector<Outcome> ModelRunner::run(const StepPlan& plan) {
+  std::vector<Outcome> outcomes;
+  if (ahead_.begun()) {
+    outcomes.resize(plan.rows.size());
+    const StepAhead::Rest rest = ahead_.take(plan, outcomes);
+    std::vector<Outcome> of_rest;
+    if (!rest.plan.empty()) of_rest = compute(rest.plan);
+    for (std::size_t i = 0; i < of_rest.size(); ++i) outcomes[rest.rows[i]] = std::move(of_rest[i]);
+  } else {
+    outcomes = compute(plan);
+  }
+  if (plan.goes_on) ahead_.begin(plan, outcomes);
+  return outcomes;
+}
+
+std::vector<Outcome> ModelRunner::compute(const StepPlan& plan) {
   const std::span<float> logits = forward(plan);
   const auto vocabulary = static_cast<std::size_t>(model_.vocabulary());
   const bool alone = plan.rows.size() == 1 || std::ranges::all_of(plan.rows, waits_again);

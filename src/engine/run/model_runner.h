@@ -13,6 +13,7 @@
 #include "engine/memory/state_pool.h"
 #include "engine/run/drawn_rows.h"
 #include "engine/run/ragged_batch.h"
+#include "engine/run/step_ahead.h"
 #include "engine/step/step.h"
 #include "model/model.h"
 #include "sampling/tiled_row.h"
@@ -41,7 +42,7 @@ class ModelRunner : public StepRunner {
   // `states`: null for a model that keeps none.
   // inputs: that pictures bring for each of their rows (Batch::given).
   ModelRunner(Model& model, KvPools& kv, const StatePool* states, ComputeTeam& team, std::vector<TokenId> end_tokens,
-              int inputs = 0)
+              EngineMetrics& metrics, int inputs = 0)
       : model_(model),
         kv_(kv),
         states_(states),
@@ -49,12 +50,14 @@ class ModelRunner : public StepRunner {
         end_tokens_(std::move(end_tokens)),
         inputs_(inputs),
         copier_(kv.tokens(), team),
-        drawn_(model, end_tokens_) {}
+        drawn_(model, end_tokens_),
+        ahead_(model, kv, end_tokens_, metrics) {}
 
   std::vector<Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList& from, const ExtentList& to) override { copier_.copy_within(from, to); }
 
  private:
+  std::vector<Outcome> compute(const StepPlan& plan);
   std::span<float> forward(const StepPlan& plan);
   void choose_readers(const StepPlan& plan, Batch& batch);
   void add_states(const Sequence& sequence);
@@ -79,6 +82,7 @@ class ModelRunner : public StepRunner {
   std::vector<int> readers_;    // of each row of the logits: how many wanted rows it is
   ScannedRows scanned_;
   DrawnRows drawn_;
+  StepAhead ahead_;
 };
 
 }  // namespace espalier

@@ -28,6 +28,18 @@ void RaggedBatch::clear() {
 }
 
 int RaggedBatch::add(const Sequence& sequence, const HeldTokens& held, int first, int count) {
+  const int row_begin = begin_sequence(held, first, count);
+  for (int position = first; position < first + count; ++position) add_row(held, position, sequence.token_at(position));
+  return row_begin;
+}
+
+int RaggedBatch::add_next(const HeldTokens& held, int position, TokenId token) {
+  const int row_begin = begin_sequence(held, position, 1);
+  add_row(held, position, token);
+  return row_begin;
+}
+
+int RaggedBatch::begin_sequence(const HeldTokens& held, int first, int count) {
   const int row_begin = static_cast<int>(tokens_.size());
   sequences_.push_back({.row_begin = row_begin, .rows = count, .first_position = first, .runs = {}});
   held.for_each_extent([&](const Extent& e) { runs_.push_back({e.start, e.length}); });
@@ -35,12 +47,13 @@ int RaggedBatch::add(const Sequence& sequence, const HeldTokens& held, int first
   held.for_each_window_extent(first, [&](const Extent& e) { window_runs_.push_back({e.start, e.length}); });
   window_run_ends_.push_back(window_runs_.size());
   mark_ends_.push_back(marks_.size());
-  for (int position = first; position < first + count; ++position) {
-    tokens_.push_back(sequence.token_at(position));
-    slots_.push_back(held.slot_at(position));
-    if (held.windows() != nullptr) window_slots_.push_back(held.windows()->of(slots_.back()));
-  }
   return row_begin;
+}
+
+void RaggedBatch::add_row(const HeldTokens& held, int position, TokenId token) {
+  tokens_.push_back(token);
+  slots_.push_back(held.slot_at(position));
+  if (held.windows() != nullptr) window_slots_.push_back(held.windows()->of(slots_.back()));
 }
 
 void RaggedBatch::add_pictures(const Sequence& s, int count, int inputs) {

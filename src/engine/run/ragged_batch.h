@@ -33,6 +33,8 @@ class RaggedBatch {
   // The tokens at [first, first + count), drafted ones included; the index of their first row. `held` has slots of
   // all positions up to there, the rows' own.
   int add(const Sequence& sequence, const HeldTokens& held, int first, int count);
+  // One token behind all that it has, which it is about to have.
+  int add_next(const HeldTokens& held, int position, TokenId token);
   // States of the sequence that was added last.
   void add_states(const float* in, float* out) {
     sequences_.back().state_in = in;
@@ -55,6 +57,8 @@ class RaggedBatch {
   Batch finish();
 
  private:
+  int begin_sequence(const HeldTokens& held, int first, int count);
+  void add_row(const HeldTokens& held, int position, TokenId token);
   void give_rows(const Sequence& sequence, int row_begin, int count, int inputs);
   void place_on_axes(const Sequence& sequence, int count, RaggedPictures::Part& part);
   void join_spans(const Sequence& sequence, int count, RaggedPictures::Part& part);

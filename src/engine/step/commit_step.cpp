@@ -77,7 +77,7 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   }
   if (!draft.empty()) draft_plan_.settle(s, static_cast<int>(accepted), rejected);
   // What was stored behind is read by a layer that drafts alone: it goes on from tokens that are to be read again.
-  s.held.keep_first(s.computed + (drafts_.by_layer() ? s.read_again : 0));
+  s.held.keep_first(s.computed + std::exchange(s.slots_ahead, 0) + (drafts_.by_layer() ? s.read_again : 0));
   if (of_prompt || s.to_compute() > 1) s.held.give_to(memory_.tree(), s.tokens, s.computed, s.pictures.whole());
   s.held.forget_behind_window(s.computed);
   memory_.states().leave_snapshots(s);

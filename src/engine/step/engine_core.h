@@ -73,6 +73,7 @@ class EngineCore {
   void drop_expired();
   void drop_unseen();
   void plan_running(StepPlan& plan, int& prompt_budget);
+  bool take_slots_ahead(const StepPlan& plan);
 
   // commit_step.cpp
   void commit(const StepPlan& plan, std::vector<Outcome> outcomes);

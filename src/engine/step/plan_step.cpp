@@ -27,7 +27,20 @@ StepPlan EngineCore::plan() {
   draft_plan_.add(plan, prompt_budget);
   retraction_.secure(plan);
   compaction_.step(sequences_.running);
+  plan.goes_on = options_.ahead && take_slots_ahead(plan);
   return plan;
+}
+
+// For the tokens behind the plan's, if all sequences go on with one each as far as is known, and nobody waits.
+bool EngineCore::take_slots_ahead(const StepPlan& plan) {
+  if (!sequences_.waiting.empty() || drafts_.on() || memory_.states().on()) return false;
+  for (const auto& [s, count] : plan.chunks)
+    if (s->computed + count != s->known() || s->request->fields().pooled) return false;
+  return std::ranges::all_of(plan.chunks, [&](const ScheduledChunk& chunk) {
+    Sequence& s = *chunk.sequence;
+    s.slots_ahead = memory_.take_slots_to_guess(s, s.known() + 1) ? 1 : 0;
+    return s.slots_ahead > 0;
+  });
 }
 
 // Under a wanted latency between tokens, as many prompt tokens beside the decoding rows as fit into its time.

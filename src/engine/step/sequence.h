@@ -72,6 +72,7 @@ struct Sequence {
   const char* cache_end = "";
   int image_tokens = 0, cached_image_tokens = 0;  // of the prompt; of cached_tokens
   int retractions = 0;
+  int slots_ahead = 0;  // beyond what is planned, for the next step (step_ahead.h)
   int draft_steps = 0, drafted = 0,
       accepted = 0;  // decoding steps where drafts are on, their tokens, those that came true
   int forced_tokens = 0, passes_saved = 0;
