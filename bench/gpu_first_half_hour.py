@@ -8,7 +8,7 @@ In this order, and each part only while time is left:
 
     info       the device, as the program sees it
     exact      the tests of device_test on it: kernels and whole golden models give the CPU's bits
-    kernels    device_bench: products of every form, attention; rows alone have the bits that they have in a batch
+    kernels    device_bench: products of every form, attention, sampling; rows alone have the bits that they have in a batch
     torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it)
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
     sanitizer  compute-sanitizer over the kernels' tests, where it is installed

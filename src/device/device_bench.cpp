@@ -1,4 +1,5 @@
-// What a device's kernels reach, beside what its memory reaches: products of few rows and many, attention of decoding.
+// What a device's kernels reach, beside what its memory reaches: products of few rows and many, attention of decoding, tokens
+// drawn from logits.
 //
 //   device_bench [cuda|emu] [--small] [--json]
 //
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "device/random_panels.h"
+#include "device/row_drawer.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/matmul/matmul.h"
@@ -24,6 +26,7 @@ namespace {
 using namespace espalier;
 using device::Device;
 using device::Memory;
+using device::SampleTask;
 using testing::on_device;
 
 struct Options {
@@ -41,6 +44,7 @@ class Bench {
          {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
     for (const int rows : {1, 8, 64}) attend(rows);
+    for (const int rows : {1, 16, 256}) sample(rows);
     return wrong_ ? 1 : 0;
   }
 
@@ -180,6 +184,45 @@ class Bench {
     });
     tell(fmt::format("attention, {} x {} tokens, {} pieces", sequences, context, pieces), time,
          2.0 * sequences * context * kv_heads * dim * 2, 4.0 * sequences * context * heads * dim);
+  }
+
+  // Tokens by temperature, of a vocabulary of 128k; half of the rows with a mask that goes up each time.
+  void sample(int rows) {
+    SampleTask task{};
+    task.vocabulary = o_.small ? 3000 : 128'256;
+    task.stride = task.vocabulary;
+    task.scale = 1;
+    if (o_.small) rows = std::min(rows, 4);
+    const auto logits =
+        random_floats(rng_, static_cast<std::size_t>(rows) * static_cast<std::size_t>(task.vocabulary), 3.0f);
+    const Memory there = on_device(*device_, logits);
+    task.logits = there.as<float>();
+    std::vector<std::uint32_t> mask((static_cast<std::size_t>(task.vocabulary) + 31) / 32);
+    for (auto& word : mask) word = static_cast<std::uint32_t>(rng_());
+    std::vector<RowDraw> draws;
+    for (int row = 0; row < rows; ++row)
+      draws.push_back({row, false, 1.25, 0.37, row % 2 == 0 ? std::span<const std::uint32_t>() : mask});
+    device::RowDrawer drawer(*device_, task);
+    device::StepMemory memory(*device_);
+    device::Launches launches;
+    const auto draw = [&](std::span<const RowDraw> some) {
+      memory.begin();
+      drawer.prepare(some, memory);
+      launches.clear();
+      memory.send(launches);
+      drawer.launch(launches);
+      launches.go(*device_);
+    };
+    const double time = seconds([&] { draw(draws); });
+    std::vector<DrawnToken> together(draws.size()), alone(1);
+    drawer.take(together);
+    draw(std::span(draws).last(1));
+    must(device_->wait());
+    drawer.take(alone);
+    check(alone[0].token == together.back().token && alone[0].probability == together.back().probability,
+          fmt::format("tokens of {} rows", rows));
+    tell(fmt::format("tokens of {} x {} logits", rows, task.vocabulary), time,
+         static_cast<double>(logits.size() * sizeof(float)), 0);
   }
 
   void check(bool same, const std::string& what) {

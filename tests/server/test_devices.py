@@ -18,6 +18,31 @@ def bodies():
     yield {"text": "a person:", "sampling_params": {"temperature": 0, "max_new_tokens": 24, "json_schema": json.dumps(SCHEMA)}}
 
 
+def mixed_bodies():
+    """Requests of one batch whose tokens are chosen in every way: by the device, with masks or without, and from logits that come down."""
+    ways = [
+        {"temperature": 0},
+        {"temperature": 0.8, "sampling_seed": 7},
+        {"temperature": 1.3, "sampling_seed": 8, "n": 3},
+        {"temperature": 0, "min_new_tokens": 6, "stop_token_ids": list(range(3, 300, 2)), "n": 2},
+        {"temperature": 1, "sampling_seed": 9, "min_new_tokens": 9, "ignore_eos": False},
+        {"temperature": 1, "sampling_seed": 10, "regex": "(yes|no|maybe so|[a-z]{3,9} [0-9]+)", "n": 2},
+        {"temperature": 0.7, "sampling_seed": 11, "json_schema": json.dumps(SCHEMA)},
+        {"temperature": 0.7, "sampling_seed": 12, "regex": "[a-c ]+", "top_p": 0.9},
+        {"temperature": 0, "regex": "[a-z]+", "frequency_penalty": 0.7},
+        {"temperature": 1, "sampling_seed": 13, "logit_bias": {"17": 6.0, "23": -100}},
+        {"temperature": 1, "sampling_seed": 14, "top_k": 5},
+        {"temperature": 1, "sampling_seed": 15, "min_p": 0.02, "presence_penalty": 0.5},
+        {"temperature": 0.9, "sampling_seed": 16, "repetition_penalty": 1.2},
+    ]
+    prompts = [p["tokens"] for p in GOLDEN["prompts"]]
+    for i, way in enumerate(ways):
+        body = {"input_ids": prompts[i % len(prompts)][i:] or prompts[0], "sampling_params": {"max_new_tokens": 14, **way}}
+        yield body
+        if i % 4 == 1:
+            yield {**body, "return_logprob": True, "top_logprobs_num": 3}
+
+
 def told(reply):
     meta = reply["meta_info"]
     return reply["text"], reply["output_ids"], meta.get("output_token_logprobs"), meta.get("input_token_logprobs")
@@ -41,6 +66,15 @@ class EmulatedDevice(unittest.TestCase):
 
     def test_answers_are_the_cpus_bits(self):
         self.same_as_cpu()
+
+    def test_a_batch_of_tokens_chosen_in_every_way_is_the_cpus(self):
+        self.same_as_cpu(wanted=list(mixed_bodies()))
+
+    def test_guesses_that_the_device_draws_change_nothing(self):
+        self.same_as_cpu("--speculative-algorithm", "draft", "--speculative-draft-model", str(MODEL), wanted=list(mixed_bodies()))
+
+    def test_guesses_of_the_models_own_layer_change_nothing(self):
+        self.same_as_cpu("--speculative-algorithm", "NEXTN", model=MODEL.parent.parent / "nextn" / "nextn-glm4-moe", wanted=list(mixed_bodies())[:6])
 
     def test_keys_of_eight_bits_and_drafts_from_the_tree_change_nothing(self):
         self.same_as_cpu("--kv-cache-dtype", "int8", "--speculative-algorithm", "tree")

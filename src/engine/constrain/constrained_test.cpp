@@ -12,6 +12,7 @@
 #include "base/threads/yield_to_model.h"
 #include "engine/constrain/grammar_cache.h"
 #include "engine/step/core_requests.h"
+#include "engine/step/drawing_model.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace espalier::constrained_test {
@@ -20,6 +21,7 @@ namespace {
 using testing::Answer;
 using testing::Answers;
 using testing::CoreHarness;
+using testing::DrawingModel;
 using testing::expect_all_finished;
 using testing::GoldenModel;
 using ::testing::HasSubstr;
@@ -96,15 +98,20 @@ class ConstrainedRequests : public ::testing::Test {
   }
 
   Answers together(const std::vector<RequestFields>& requests, CoreOptions core_options, int slots = 8192,
-                   bool background = false) {
+                   bool background = false, DrawingModel* drawing = nullptr) {
     GrammarQueue queue({"mask", 2, 64});
-    CoreHarness harness(model, std::move(core_options), slots);
+    CoreHarness harness(drawing != nullptr ? drawn_by(*drawing) : model.parts(), std::move(core_options), slots);
     if (background) harness.core.attach(queue);
     for (const auto& fields : requests) harness.add(fields);
     harness.run();
     expect_all_finished(harness);
     saved = harness.metrics.passes_saved.value();
     return harness.answers;
+  }
+
+  testing::ModelParts drawn_by(DrawingModel& drawing) {
+    testing::ModelParts parts = model.parts();
+    return {drawing, parts.keeps, parts.ropes, parts.team, parts.vocabulary, parts.seen};
   }
 
   Answers one_by_one(const std::vector<RequestFields>& requests, bool jump) {
@@ -142,6 +149,19 @@ TEST_F(ConstrainedRequests, GiveTheSameTokensJumpedOrNotAloneInABurstChunkedDraf
   CoreOptions eager = with(true);
   eager.conservativeness = 0.0;
   EXPECT_EQ(together(requests, eager, 330), alone) << "retracted";
+}
+
+TEST_F(ConstrainedRequests, GiveTheSameTokensWhereTheModelDraws) {
+  const auto requests = crowd();
+  const Answers alone = one_by_one(requests, false);
+  for (const bool background : {false, true}) {
+    DrawingModel drawing(*model.decoder);
+    EXPECT_EQ(together(requests, with(true), 8192, background, &drawing), alone) << background;
+    EXPECT_EQ(together(requests, with(true, DraftSource::tree), 8192, background, &drawing), alone) << background;
+    EXPECT_GT(drawing.with_step, 0u);
+    EXPECT_GT(drawing.came_down, 0u);
+    EXPECT_EQ(drawing.behind_step > 0, background);
+  }
 }
 
 TEST_F(ConstrainedRequests, SayWhatTheirConstraintAllowsAndStopWhereItIsComplete) {
@@ -462,21 +482,25 @@ TEST_F(ConstrainedRequests, ATextWithTooManyRulesOpenEndsWithTheGrammarsError) {
 TEST_F(ConstrainedRequests, AGrammarAtWorkHoldsUpNobodyElse) {
   const RequestFields slow = ask({Kind::regex, "[a-z]{30,50}"}, 60), quick = ask({Kind::regex, "[0-9]{20}"}, 60);
   const Answers alone = {together({slow}, with(false))[0], together({quick}, with(false))[0]};
-  GrammarQueue queue({"mask", 2, 64});
-  CoreHarness harness(model, with(true), 1024);
-  harness.core.attach(queue);
-  harness.add(slow);
-  harness.add(quick);
-  for (int i = 0; i < 3; ++i) harness.step();
-  {
-    const AtWork work(*slow.grammar);
-    for (int i = 0; i < 200 && !harness.answers[1][0].finished; ++i) harness.step();
-    EXPECT_TRUE(harness.answers[1][0].finished);
-    EXPECT_FALSE(harness.answers[0][0].finished);
+  DrawingModel drawing(*model.decoder);
+  for (const testing::ModelParts& parts : {model.parts(), drawn_by(drawing)}) {
+    GrammarQueue queue({"mask", 2, 64});
+    CoreHarness harness(parts, with(true), 1024);
+    harness.core.attach(queue);
+    harness.add(slow);
+    harness.add(quick);
+    for (int i = 0; i < 3; ++i) harness.step();
+    {
+      const AtWork work(*slow.grammar);
+      for (int i = 0; i < 200 && !harness.answers[1][0].finished; ++i) harness.step();
+      EXPECT_TRUE(harness.answers[1][0].finished);
+      EXPECT_FALSE(harness.answers[0][0].finished);
+    }
+    harness.run();
+    EXPECT_GT(harness.metrics.late_masks.value(), 0u);
+    EXPECT_EQ(harness.answers, alone);
   }
-  harness.run();
-  EXPECT_GT(harness.metrics.late_masks.value(), 0u);
-  EXPECT_EQ(harness.answers, alone);
+  EXPECT_GT(drawing.with_step, 0u);
 }
 
 // Nobody gets to look what must come behind a token, or what completes the text there: only those who ask wait.

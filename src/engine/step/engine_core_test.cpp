@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/step/core_requests.h"
+#include "engine/step/drawing_model.h"
 
 namespace espalier::engine_core_test {
 namespace {
@@ -152,10 +153,15 @@ TEST_F(EngineCoreOnTinyModel, ABurstWithOnePrefixComputesItOnce) {
   EXPECT_LE(harness.metrics.computed_tokens.value(), 200u + 16 * 4);
 }
 
-// Rows of which only the token is wanted are scanned as they are computed, those with log-probabilities are kept whole.
-TEST_F(EngineCoreOnTinyModel, ATokenIsTheSameWhetherItsRowIsScannedOrKept) {
+// Rows of which only the token is wanted are scanned as they are computed, or drawn by the model, those with log-probabilities
+// are kept whole.
+TEST_F(EngineCoreOnTinyModel, ATokenIsTheSameWhetherItsRowIsScannedDrawnOrKept) {
   for (const double temperature : {0.0, 0.7, 1.3}) {
-    CoreHarness scanned(model, options(), 4096), kept(model, options(), 4096), mixed(model, options(), 4096);
+    testing::DrawingModel drawing(*model.decoder);
+    const testing::ModelParts parts = model.parts(),
+                              drawn_parts{drawing, parts.keeps, parts.ropes, parts.team, parts.vocabulary, parts.seen};
+    CoreHarness scanned(model, options(), 4096), kept(model, options(), 4096), mixed(model, options(), 4096),
+        drawn(drawn_parts, options(), 4096);
     for (int i = 0; i < 12; ++i) {
       RequestFields fields = request(prompt(20 + i), 24);
       fields.sampling.temperature = temperature;
@@ -167,12 +173,15 @@ TEST_F(EngineCoreOnTinyModel, ATokenIsTheSameWhetherItsRowIsScannedOrKept) {
       whole.logprobs.enabled = true;
       kept.add(whole);
       mixed.add(i % 2 == 0 ? fields : whole);
+      drawn.add(i % 5 == 0 ? whole : fields);
     }
-    for (CoreHarness* harness : {&scanned, &kept, &mixed}) harness->run();
+    for (CoreHarness* harness : {&scanned, &kept, &mixed, &drawn}) harness->run();
+    EXPECT_GT(drawing.with_step, drawing.came_down);
     for (std::size_t i = 0; i < kept.answers.size(); ++i)
       for (std::size_t choice = 0; choice < kept.answers[i].size(); ++choice) {
         EXPECT_EQ(scanned.answers[i][choice].tokens, kept.answers[i][choice].tokens) << temperature << " " << i;
         EXPECT_EQ(mixed.answers[i][choice].tokens, kept.answers[i][choice].tokens) << temperature << " " << i;
+        EXPECT_EQ(drawn.answers[i][choice].tokens, kept.answers[i][choice].tokens) << temperature << " " << i;
       }
   }
 }

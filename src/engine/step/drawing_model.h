@@ -1,0 +1,78 @@
+// drawing_model.h: a model that draws its tokens itself, over one that does not; for tests.
+//
+// Rows that nobody reads become NaN, so that whoever reads them shows. Threads: one caller at a time.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "model/model.h"
+#include "sampling/plain_draw.h"
+
+namespace espalier::testing {
+
+// Draws on the host what a device draws.
+class DrawingModel final : public Model {
+ public:
+  explicit DrawingModel(Model& model) : model_(model) {}
+
+  int vocabulary() const override { return model_.vocabulary(); }
+  int max_rows() const override { return model_.max_rows(); }
+  bool draws() const override { return true; }
+  std::span<float> forward(const Batch& batch, const KvView& kv) override {
+    EXPECT_EQ(batch.reader, nullptr);
+    const RowDraws draws = batch.draws != nullptr ? *batch.draws : RowDraws{};
+    Batch without = batch;
+    without.draws = nullptr;
+    const auto logits = model_.forward(without, kv);
+    whole_.assign(logits.begin(), logits.end());
+    read_ = whole_;
+    draw_all(draws.now, draws.drawn);
+    with_step += draws.now.size();
+    for (std::size_t row = 0; row < draws.unseen.size(); ++row) {
+      if (draws.unseen[row] != 0) std::ranges::fill(of(read_, row), std::numeric_limits<float>::quiet_NaN());
+      came_down += draws.unseen[row] == 0 ? 1 : 0;
+    }
+    return read_;
+  }
+  void logits_again(int, int, std::span<float>) const override { ADD_FAILURE() << "nobody scanned its rows"; }
+  void draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) override {
+    draw_all(draws, drawn);
+    behind_step += draws.size();
+  }
+
+  std::size_t with_step = 0, behind_step = 0, came_down = 0;  // rows so far
+
+ private:
+  std::span<float> of(std::vector<float>& rows, std::size_t row) const {
+    const auto width = static_cast<std::size_t>(vocabulary());
+    return std::span(rows).subspan(row * width, width);
+  }
+  void draw_all(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) {
+    for (std::size_t i = 0; i < draws.size(); ++i) drawn[i] = drawn_of(draws[i]);
+  }
+  DrawnToken drawn_of(const RowDraw& draw) {
+    const auto row = of(whole_, static_cast<std::size_t>(draw.row));
+    std::vector<float> seen(row.begin(), row.end());
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      if (!sampling::allowed(draw.mask, i)) seen[i] = -std::numeric_limits<float>::infinity();
+    sampling::RowScan scan;
+    scan_row(seen, {}, draw.sharpness, sampling::ScanFor::sums, scan);
+    if (!scan.sound) return {-1, RowFault::not_finite, 0, 0};
+    if (!sampling::check_scan(scan).ok()) return {-1, RowFault::none_allowed, 0, 0};
+    if (draw.greedy)
+      return {static_cast<TokenId>(std::ranges::max_element(seen) - seen.begin()), RowFault::none, 1, scan.total};
+    const sampling::PlainDraw plain(scan, draw.uniform);
+    const auto first = plain.block() * sampling::block_size;
+    const Pick pick = plain.from(
+        std::span(seen).subspan(first).first(std::min<std::size_t>(sampling::block_size, seen.size() - first)));
+    return {pick.token, RowFault::none, pick.probability, scan.total};
+  }
+
+  Model& model_;
+  std::vector<float> whole_, read_;
+};
+
+}  // namespace espalier::testing
