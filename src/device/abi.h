@@ -37,6 +37,7 @@ enum EspalierKernel {
   kEspalierLoadTokens,
   kEspalierGather,
   kEspalierMultiplyTensor,
+  kEspalierAttendTensor,
   kEspalierKernels  // how many there are
 };
 
