@@ -1,6 +1,7 @@
 // Attention by tensor cores on a device: close to attention with float32 arithmetic, and the same bits of a row whatever else is
 // computed with it and however the work is cut.
 #include "device/attended_problem.h"
+#include "device/attended_tiles.h"
 #include "testing/data.h"
 
 namespace espalier {
@@ -11,28 +12,6 @@ using testing::elements;
 using testing::Emulated;
 using testing::Problem;
 using testing::Sequence;
-
-// Tiles of some rows of the batch's sequences, as a step would cut them, or smaller ones.
-struct Tiles {
-  std::vector<cuda::AttendedTile> few, many;
-  int few_queries = 0, many_queries = 0;
-
-  Tiles(const std::vector<int>& rows, const cuda::TensorCut& cut, int most_rows) {
-    const int most = std::min(cut.rows, most_rows);
-    int first = 0;
-    for (const int count : rows) {
-      for (int at = 0; at < count; at += most) add({first + at, std::min(most, count - at)}, cut.heads);
-      first += count;
-    }
-  }
-  void add(const cuda::AttendedTile& tile, int heads) {
-    const int queries = tile.rows * heads;
-    const bool is_few = queries <= cuda::kFewQueries;
-    (is_few ? few : many).push_back(tile);
-    int& most = is_few ? few_queries : many_queries;
-    most = std::max(most, queries);
-  }
-};
 
 class AttentionByTensorCores : public ::testing::Test {
  protected:
@@ -56,8 +35,10 @@ class AttentionByTensorCores : public ::testing::Test {
   std::vector<float> run(Problem& problem, const std::vector<int>& rows, const Cut& cut) {
     cuda::AttendTensorTask task{};
     fill(task.of, problem, rows, cut.pieces);
-    EXPECT_TRUE(fits_tensor_cores(task.of, task.of.kv.type, task.of.kv.form));
-    const Tiles tiles(rows, cuda::tensor_cut(task.of.heads, task.of.kv_heads), cut.most_rows);
+    EXPECT_TRUE(fits_tensor_cores(task.of));
+    cuda::TensorCut tiles_as = cuda::tensor_cut(task.of.heads, task.of.kv_heads);
+    tiles_as.rows = std::min(tiles_as.rows, cut.most_rows);
+    const device::AttendedTiles tiles = device::tiles_of(rows, tiles_as);
     task.few = emulated.put(tiles.few);
     task.few_count = static_cast<int>(tiles.few.size());
     task.few_queries = tiles.few_queries;

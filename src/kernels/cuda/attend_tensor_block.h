@@ -46,13 +46,14 @@ class BlockSums {
  public:
   float maximum[2], sum[2];  // of a query: of scores, as exponents of 2; of weights
 
-  ESPALIER_ON_DEVICE void clear() {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void clear() {
     each<2 * kSixteens, 4>([&](auto i, auto j) { scores_[i][j] = 0.0f; });
   }
   // Scores of 16 * kCount positions from the sixteen kFirst on. queries: of 16, [query][stride bytes]; keys as a stream has
   // them.
   template <int kFirst, int kCount>
-  ESPALIER_ON_DEVICE void score(const std::uint8_t* queries, int stride, const std::uint8_t* keys, int pairs) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(const std::uint8_t* queries, int stride,
+                                                       const std::uint8_t* keys, int pairs) {
     const std::uint8_t* query = queries + (lane() & 15) * stride + (lane() >> 4) * 16;
     const int t = lane_column();
     const std::uint8_t* key = keys + t * 64 + ((2 * lane_row()) ^ ((t & 2) << 2)) * 4;
@@ -60,19 +61,21 @@ class BlockSums {
     for (int pair = 0; pair < pairs; pair += 8, query += 32, key += 8 * 64) {
       unsigned a[4];
       simt::load_matrices(a, query);
-      each<kCount>([&](auto i) {
+      ESPALIER_UNROLL(4)
+      for (int i = 0; i < kCount; ++i) {
         const Two low = *reinterpret_cast<const Two*>(key + i * pairs * 64),
                   high = *reinterpret_cast<const Two*>(key + i * pairs * 64 + 4 * 64);
         simt::mma_bf16(scores_[2 * (kFirst + i)], a, {low.a, high.a});
         simt::mma_bf16(scores_[2 * (kFirst + i) + 1], a, {low.b, high.b});
-      });
+      }
     }
   }
 
   // Scores become weights. Query h of this thread sees first[h] .. last[h] of the block; all: all of it. away: from the query's
   // position to the block's first one. slope: of the query's head.
-  ESPALIER_ON_DEVICE void soften(const ScoreRule& rule, bool all, const int (&first)[2], const int (&last)[2],
-                                 const int (&away)[2], const float (&slope)[2]) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(const ScoreRule& rule, bool all, const int (&first)[2],
+                                                        const int (&last)[2], const int (&away)[2],
+                                                        const float (&slope)[2]) {
     float factor = rule.scale * kLog2e;
     if (rule.cap != 0.0f || rule.slopes != nullptr) {
       bend(rule, away, slope);
@@ -83,22 +86,8 @@ class BlockSums {
         const int p = position_of(i, j);
         if (p < first[j / 2] || p > last[j / 2]) scores_[i][j] = kNothing;
       });
-    each<2>([&](auto h) {
-      float top = kNothing;
-      each<2 * kSixteens, 2>([&](auto i, auto j) { top = Simd::max(top, scores_[i][2 * h + j]); });
-      top = Simd::max(top, simt::of_neighbour_xor<32>(top, 1));
-      top = Simd::max(top, simt::of_neighbour_xor<32>(top, 2));
-      maximum[h] = top == kNothing ? kNothing : top * factor;
-      const float less = top == kNothing ? 0.0f : -maximum[h];
-      float total = 0.0f;
-      each<2 * kSixteens, 2>([&](auto i, auto j) {
-        float& x = scores_[i][2 * h + j];
-        x = weight_of(fmaf(x, factor, less));
-        total = total + x;
-      });
-      total = total + simt::of_neighbour_xor<32>(total, 1);
-      sum[h] = total + simt::of_neighbour_xor<32>(total, 2);
-    });
+    make_weights<0>(factor);
+    make_weights<1>(factor);
     each<kSixteens, 4>([&](auto i, auto j) {
       const float(&two)[4] = scores_[2 * i + j / 2];
       weights_[i][j] = simt::two_bf16(two[2 * (j % 2)], two[2 * (j % 2) + 1]);
@@ -108,16 +97,19 @@ class BlockSums {
   // out[8 elements][..] += weights * values of the sixteens of positions from kFirst on; values: of the first of them, as a
   // stream has them.
   template <int kFirst, int kCount, int kEights>
-  ESPALIER_ON_DEVICE void weigh(const std::uint8_t* values, int stride, float (&out)[kEights][4]) const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(const std::uint8_t* values, int stride,
+                                                       float (&out)[kEights][4]) const {
     const std::uint8_t* const from = values + (lane() & 15) * stride + (lane() >> 4) * 16;
-    each<kCount>([&](auto i) {
-      each<kEights / 2>([&](auto n) {
+    ESPALIER_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) {
+      ESPALIER_UNROLL(16)
+      for (int n = 0; n < kEights / 2; ++n) {
         unsigned b[4];
         simt::load_matrices_turned(b, from + i * 16 * stride + n * 32);
         simt::mma_bf16(out[2 * n], weights_[kFirst + i], {b[0], b[1]});
         simt::mma_bf16(out[2 * n + 1], weights_[kFirst + i], {b[2], b[3]});
-      });
-    });
+      }
+    }
   }
 
  private:
@@ -128,8 +120,27 @@ class BlockSums {
   ESPALIER_ON_DEVICE static int position_of(int i, int j) {
     return i / 2 * 16 + 4 * lane_column() + i % 2 + 2 * (j % 2);
   }
+  // Of query kHalf of this thread.
+  template <int kHalf>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void make_weights(float factor) {
+    float top = kNothing;
+    each<2 * kSixteens, 2>([&](auto i, auto j) { top = Simd::max(top, scores_[i][2 * kHalf + j]); });
+    top = Simd::max(top, simt::of_neighbour_xor<32>(top, 1));
+    top = Simd::max(top, simt::of_neighbour_xor<32>(top, 2));
+    maximum[kHalf] = top == kNothing ? kNothing : top * factor;
+    const float less = top == kNothing ? 0.0f : -maximum[kHalf];
+    float total = 0.0f;
+    each<2 * kSixteens, 2>([&](auto i, auto j) {
+      float& x = scores_[i][2 * kHalf + j];
+      x = weight_of(fmaf(x, factor, less));
+      total = total + x;
+    });
+    total = total + simt::of_neighbour_xor<32>(total, 1);
+    sum[kHalf] = total + simt::of_neighbour_xor<32>(total, 2);
+  }
   // Capped, and with what distance costs; as exponents of 2.
-  ESPALIER_ON_DEVICE void bend(const ScoreRule& rule, const int (&away)[2], const float (&slope)[2]) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void bend(const ScoreRule& rule, const int (&away)[2],
+                                                      const float (&slope)[2]) {
     if (rule.cap != 0.0f) {
       const float before = rule.scale / rule.cap, behind = rule.cap * kLog2e;
       each<2 * kSixteens, 4>(
@@ -161,7 +172,7 @@ struct LaneQueries {
     });
   }
   // What is seen of a block.
-  ESPALIER_ON_DEVICE void soften(BlockSums& sums, const Tile& tile, int block) const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(BlockSums& sums, const Tile& tile, int block) const {
     const TileFacts& f = Tile::facts();
     const int base = block * kAttentionBlock;
     int first[2], last[2], away[2];

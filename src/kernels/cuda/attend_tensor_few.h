@@ -74,34 +74,46 @@ class Few {
     return reinterpret_cast<float*>(simt::shared<std::uint8_t>() + room_.values_at()) +
            (warp * room_.queries + query) * room_.width();
   }
-  ESPALIER_ON_DEVICE void clear() const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void clear() const {
     for (int query = simt::thread(); query < Tile::facts().queries; query += simt::threads())
       sums_of(room_.warps, query) = {kNothing, 0.0f, 0.0f, 0.0f};
     for (int i = simt::thread(); i < Tile::facts().queries * room_.width(); i += simt::threads())
       values_of(room_.warps, 0)[i] = 0.0f;
   }
 
-  ESPALIER_ON_DEVICE void compute(Stream<Shape>& stream, const LaneQueries& queries, int block) const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void compute(Stream<Shape>& stream, const LaneQueries& queries,
+                                                         int block) const {
     BlockSums sums;
     sums.clear();
-    each<kSixteens>([&](auto piece) {
-      const std::uint8_t* const keys = stream.next(piece == 0 ? block : -1);
-      sums.template score<piece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(), keys,
-                                    room_.stream.key_pairs);
-    });
+    score(stream, block, sums);
     queries.soften(sums, tile_, block);
     float values[kEights][4];
     each<kEights, 4>([&](auto n, auto i) { values[n][i] = 0.0f; });
-    each<kSixteens>(
-        [&](auto piece) { sums.template weigh<piece, 1>(stream.next(-1), room_.stream.value_stride(), values); });
+    weigh(stream, sums, values);
     each<2>([&](auto h) {
       if (queries.query[h] < Tile::facts().queries) put(queries.query[h], h, block, sums, values);
     });
   }
+  template <int kPiece = 0>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
+    if constexpr (kPiece < kSixteens) {
+      sums.template score<kPiece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(),
+                                     stream.next(kPiece == 0 ? block : -1), room_.stream.key_pairs);
+      score<kPiece + 1>(stream, block, sums);
+    }
+  }
+  template <int kPiece = 0>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(Stream<Shape>& stream, const BlockSums& sums,
+                                                       float (&values)[kEights][4]) const {
+    if constexpr (kPiece < kSixteens) {
+      sums.template weigh<kPiece, 1>(stream.next(-1), room_.stream.value_stride(), values);
+      weigh<kPiece + 1>(stream, sums, values);
+    }
+  }
   // A query's part of a block.
   template <class Half>
-  ESPALIER_ON_DEVICE void put(int query, Half h, int block, const BlockSums& sums,
-                              const float (&values)[kEights][4]) const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void put(int query, Half h, int block, const BlockSums& sums,
+                                                     const float (&values)[kEights][4]) const {
     float* const to = tile_.in_pieces() ? tile_.partial(query, block) : values_of(warp_, query);
     if (to == nullptr) return;
     if (lane_column() == 0) {
@@ -154,7 +166,7 @@ class Few {
     simt::meet();  // before others' blocks come to where these lie
   }
 
-  ESPALIER_ON_DEVICE void finish() const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void finish() const {
     const int elements = Tile::facts().queries * room_.width();
     for (int i = simt::thread(); i < elements; i += simt::threads()) {
       const int query = i / room_.width();

@@ -51,20 +51,22 @@ class Many {
 
   ESPALIER_ON_DEVICE bool has_queries() const { return first_query_ < Tile::facts().queries; }
 
-  ESPALIER_ON_DEVICE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
-    const std::uint8_t* const queries =
-        simt::shared<std::uint8_t>() + room_.queries_at() + first_query_ * room_.query_stride();
-    sums.clear();
-    each<kAttentionBlock / Shape::kPositions>([&](auto piece) {
-      const std::uint8_t* const keys = stream.next(piece == 0 ? block : -1);
+  template <int kPiece = 0>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
+    if constexpr (kPiece < StreamRoom<Shape>::kKeyPieces) {
+      const std::uint8_t* const queries =
+          simt::shared<std::uint8_t>() + room_.queries_at() + first_query_ * room_.query_stride();
+      if (kPiece == 0) sums.clear();
+      const std::uint8_t* const keys = stream.next(kPiece == 0 ? block : -1);
       if (has_queries())
-        sums.template score<piece * kPieceSixteens, kPieceSixteens>(queries, room_.query_stride(), keys,
-                                                                    room_.stream.key_pairs);
-    });
+        sums.template score<kPiece * kPieceSixteens, kPieceSixteens>(queries, room_.query_stride(), keys,
+                                                                     room_.stream.key_pairs);
+      score<kPiece + 1>(stream, block, sums);
+    }
   }
 
   // What becomes of a block's values, and its maxima and sums.
-  ESPALIER_ON_DEVICE void join(const LaneQueries& queries, int block, const BlockSums& sums) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void join(const LaneQueries& queries, int block, const BlockSums& sums) {
     each<2>([&](auto h) {
       added_[h] = -1.0f;
       partial_[h] = nullptr;
@@ -78,7 +80,7 @@ class Many {
       maximum_[h] = joined.maximum;
     });
   }
-  ESPALIER_ON_DEVICE void put_sums(int query, int block, const BlockSums& sums, int h) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void put_sums(int query, int block, const BlockSums& sums, int h) {
     float* const to = tile_.partial(query, block);
     if (to == nullptr) return;
     const int width = 8 * room_.stream.value_sixteens;
@@ -89,21 +91,24 @@ class Many {
     if (sums.maximum[h] != kNothing) partial_[h] = to;
   }
 
-  ESPALIER_ON_DEVICE void weigh(Stream<Shape>& stream, const BlockSums& sums) {
-    each<Shape::kWidth / Shape::kColumns>([&](auto piece) {
-      if (piece >= room_.stream.value_pieces()) return;
+  template <int kPiece = 0>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(Stream<Shape>& stream, const BlockSums& sums) {
+    if constexpr (kPiece < Shape::kWidth / Shape::kColumns) {
+      if (kPiece >= room_.stream.value_pieces()) return;
       const std::uint8_t* const values = stream.next(-1);
-      if (!has_queries()) return;
-      float of_block[kEights][4];
-      each<kEights, 4>([&](auto n, auto i) { of_block[n][i] = 0.0f; });
-      sums.template weigh<0, kSixteens>(values, room_.stream.value_stride(), of_block);
-      each<kEights, 2>(
-          [&](auto n, auto h) { add<piece * kEights + n>(h, of_block[n][2 * h], of_block[n][2 * h + 1]); });
-    });
+      if (has_queries()) {
+        float of_block[kEights][4];
+        each<kEights, 4>([&](auto n, auto i) { of_block[n][i] = 0.0f; });
+        sums.template weigh<0, kSixteens>(values, room_.stream.value_stride(), of_block);
+        each<kEights, 2>(
+            [&](auto n, auto h) { add<kPiece * kEights + n>(h, of_block[n][2 * h], of_block[n][2 * h + 1]); });
+      }
+      weigh<kPiece + 1>(stream, sums);
+    }
   }
   // Two elements of a block's values.
   template <int kEight>
-  ESPALIER_ON_DEVICE void add(int h, float first, float second) {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void add(int h, float first, float second) {
     const int element = 8 * kEight + 2 * lane_column();
     if (tile_.in_pieces()) {
       if (partial_[h] == nullptr || element >= 8 * room_.stream.value_sixteens) return;
@@ -117,7 +122,7 @@ class Many {
     total[2 * h + 1] = attention::join_values(kept_[h], added_[h], total[2 * h + 1], second);
   }
 
-  ESPALIER_ON_DEVICE void finish(const LaneQueries& queries) const {
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void finish(const LaneQueries& queries) const {
     each<2>([&](auto h) {
       const int query = queries.query[h];
       if (query >= Tile::facts().queries) return;

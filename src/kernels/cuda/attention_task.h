@@ -81,9 +81,9 @@ struct AttendTensorTask {
 };
 // What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, where a row sees all of a range; no biases by
 // distance, no fold that goes on over another layer.
-constexpr bool fits_tensor_cores(const AttendTask& t, KvType type, KvForm form) {
-  return type == KvType::bf16 && form == KvForm::keys_and_values && t.dims.key <= 256 && t.dims.value <= 256 &&
-         t.selection.words == nullptr && t.entry_stride <= 1 && t.score.bias.values == nullptr &&
+constexpr bool fits_tensor_cores(const AttendTask& t) {
+  return t.kv.type == KvType::bf16 && t.kv.form == KvForm::keys_and_values && t.dims.key <= 256 &&
+         t.dims.value <= 256 && t.selection.words == nullptr && t.entry_stride <= 1 && t.score.bias.values == nullptr &&
          t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
 }
 void attend_tensor(simt::Stream stream, const AttendTensorTask& task);
