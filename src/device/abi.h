@@ -39,6 +39,7 @@ enum EspalierKernel {
   kEspalierGather,
   kEspalierMultiplyTensor,
   kEspalierSample,
+  kEspalierAttendTensor,
   kEspalierKernels  // how many there are
 };
 

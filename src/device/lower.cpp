@@ -149,7 +149,8 @@ class Lowering {
         first.states = then.states = {buffers_.floats_at(states), o.heads, stride};
         first.end_in_state = then.begin_in_state = true;
       }
-      return std::make_unique<AttendStage>(o, first, buffers_.mask(o.mask), then, buffers_.mask(o.then_mask));
+      return std::make_unique<AttendStage>(o, first, buffers_.mask(o.mask), then, buffers_.mask(o.then_mask),
+                                           loaded_.with.mode == Activations::f32);
     });
   }
   void add(const ChooseOp& o) {

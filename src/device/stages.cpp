@@ -1,7 +1,6 @@
 #include "device/stages.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "model/cpu/stages/ngram_stage.h"
 #include "model/executor.h"
@@ -16,12 +15,33 @@ void grow(const Device& device, Memory& memory, std::size_t bytes) {
   memory = given_by_device(device.allocate(bytes + bytes / 2));
 }
 
-// How many pieces keep the device busy where rows and heads alone do not.
-int pieces_of(const Device& device, const cuda::AttendTask& task, std::int64_t blocks) {
-  constexpr std::int64_t kLeastBlocks = 4, kOfEach = 2;  // blocks of a piece; thread blocks of a multiprocessor
-  const std::int64_t there = std::max<std::int64_t>(1, std::int64_t{task.row_count} * task.kv_heads),
-                     wanted = kOfEach * device.multiprocessors() / there;
+// How many pieces keep the device busy where its blocks of threads alone do not. together: of those that a multiprocessor shall have.
+int pieces_of(const Device& device, std::int64_t thread_blocks, std::int64_t together, std::int64_t blocks) {
+  constexpr std::int64_t kLeastBlocks = 4;  // of positions, of a piece
+  const std::int64_t wanted = together * device.multiprocessors() / std::max<std::int64_t>(1, thread_blocks);
   return static_cast<int>(std::clamp<std::int64_t>(std::min(wanted, blocks / kLeastBlocks), 1, 64));
+}
+// Blocks of threads of the exact kernel: rows of one sequence share those of up to 32 queries.
+std::int64_t thread_blocks_of(const cuda::AttendTask& task, const Step::Attended& attended) {
+  const int group = task.heads / task.kv_heads, rows = task.sequence_rows == 1 ? 1 : std::max(1, kTileQueries / group);
+  std::int64_t tiles = 0;
+  for (const int count : attended.rows_of) tiles += (count + rows - 1) / rows;
+  return tiles * task.kv_heads * ((group + kTileQueries - 1) / kTileQueries);
+}
+// Cuts it into pieces, if partials do not take too much.
+void cut_into(int pieces, std::int64_t blocks, const Device& device, cuda::AttendTask& task, Memory& partials) {
+  constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+  task.pieces = pieces;
+  task.blocks_each = static_cast<int>((blocks + pieces - 1) / pieces);
+  const std::int64_t bytes = std::int64_t{task.row_count} * task.pieces * task.blocks_each * task.heads *
+                             FoldStates::stride_of(task.dims.value) * std::int64_t{sizeof(float)};
+  if (pieces > 1 && bytes > kMostBytes) return cut_into(1, blocks, device, task, partials);
+  if (pieces == 1) return;
+  grow(device, partials, static_cast<std::size_t>(bytes));
+  task.partials = partials.as<float>();
+}
+std::int64_t blocks_of(const Step::Attended& attended) {
+  return (attended.positions + kAttentionBlock - 1) / kAttentionBlock;
 }
 
 }  // namespace
@@ -68,29 +88,47 @@ void ExpertsStage::launch(Launches& launches) {
 
 // --- attention ---
 
-void AttendStage::aim(Step& step, cuda::AttendTask& task, Memory& partials, FieldId field, AttendOp::Around around,
-                      const Visibility& visible) {
+const Step::Attended& AttendStage::aim(Step& step, cuda::AttendTask& task, FieldId field, AttendOp::Around around,
+                                       const Visibility& visible) {
   const Step::Attended& attended = step.attended(field, around, visible);
   task.kv = step.field(field);
   task.rows = attended.rows;
   task.row_count = attended.count;
   task.runs = attended.runs;
-  const std::int64_t blocks = (attended.positions + kAttentionBlock - 1) / kAttentionBlock;
-  task.pieces = pieces_of(step.device(), task, blocks);
-  task.blocks_each = static_cast<int>((blocks + task.pieces - 1) / task.pieces);
-  if (task.pieces == 1) return;
-  grow(step.device(), partials,
-       static_cast<std::size_t>(task.row_count) * static_cast<std::size_t>(task.pieces * task.blocks_each) *
-           static_cast<std::size_t>(task.heads * FoldStates::stride_of(task.dims.value)) * sizeof(float));
-  task.partials = partials.as<float>();
+  task.sequence_rows = attended.rows_of.empty() ? 0 : std::ranges::max(attended.rows_of);
+  return attended;
+}
+
+void AttendStage::take_tiles(const Step::Tiles& tiles) {
+  tensor_.few = tiles.few;
+  tensor_.few_count = tiles.few_count;
+  tensor_.few_queries = tiles.few_queries;
+  tensor_.many = tiles.many;
+  tensor_.many_count = tiles.many_count;
+  tensor_.many_queries = tiles.many_queries;
 }
 
 void AttendStage::prepare(Step& step) {
-  aim(step, first_, first_partials_, op_.field, op_.around, op_.visibility);
+  const Device& device = step.device();
+  const Step::Attended& attended = aim(step, first_, op_.field, op_.around, op_.visibility);
   if (mask_ != nullptr) first_.selection = *mask_;
+  by_tensor_cores_ = !exact_ && fits_tensor_cores(first_);
+  std::int64_t thread_blocks = 0, together = 2;
+  if (by_tensor_cores_) {
+    const cuda::TensorCut cut = cuda::tensor_cut(first_.heads, first_.kv_heads);
+    take_tiles(step.tiles(attended, cut));
+    thread_blocks = std::int64_t{tensor_.few_count + tensor_.many_count} * first_.kv_heads * cut.parts;
+    if (tensor_.many_count > 0) together = 1;
+  } else {
+    thread_blocks = thread_blocks_of(first_, attended);
+  }
+  cut_into(pieces_of(device, thread_blocks, together, blocks_of(attended)), blocks_of(attended), device, first_,
+           first_partials_);
   if (op_.then < 0) return;
-  aim(step, then_, then_partials_, op_.then, AttendOp::Around::none, {});
+  const Step::Attended& then = aim(step, then_, op_.then, AttendOp::Around::none, {});
   if (then_mask_ != nullptr) then_.selection = *then_mask_;
+  cut_into(pieces_of(device, thread_blocks_of(then_, then), 2, blocks_of(then)), blocks_of(then), device, then_,
+           then_partials_);
 }
 
 void AttendStage::run(Launches& launches, const cuda::AttendTask& task) const {
@@ -99,6 +137,12 @@ void AttendStage::run(Launches& launches, const cuda::AttendTask& task) const {
 }
 
 void AttendStage::launch(Launches& launches) {
+  if (by_tensor_cores_) {
+    tensor_.of = first_;
+    launches.run(kEspalierAttendTensor, tensor_);
+    if (first_.pieces > 1) launches.run(kEspalierMergeAttention, cuda::MergeAttentionTask{first_});
+    return;
+  }
   run(launches, first_);
   if (op_.then >= 0) run(launches, then_);
 }

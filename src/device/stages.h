@@ -73,21 +73,24 @@ class ExpertsStage final : public DeviceStage {
 // Attention over one field, or over two.
 class AttendStage final : public DeviceStage {
  public:
-  // masks: which positions are seen in each, or null: all.
+  // masks: which positions are seen in each, or null: all. exact: with the CPU's bits, else by tensor cores where they can.
   AttendStage(const AttendOp& op, const cuda::AttendTask& first, const Selection* mask, const cuda::AttendTask& then,
-              const Selection* then_mask)
-      : op_(op), first_(first), then_(then), mask_(mask), then_mask_(then_mask) {}
+              const Selection* then_mask, bool exact)
+      : op_(op), first_(first), then_(then), mask_(mask), then_mask_(then_mask), exact_(exact) {}
   void prepare(Step& step) override;
   void launch(Launches& launches) override;
 
  private:
-  void aim(Step& step, cuda::AttendTask& task, Memory& partials, FieldId field, AttendOp::Around around,
-           const Visibility& visible);
+  const Step::Attended& aim(Step& step, cuda::AttendTask& task, FieldId field, AttendOp::Around around,
+                            const Visibility& visible);
+  void take_tiles(const Step::Tiles& tiles);
   void run(Launches& launches, const cuda::AttendTask& task) const;
   AttendOp op_;
   cuda::AttendTask first_, then_;
   Memory first_partials_, then_partials_;  // of tasks that are cut
   const Selection *mask_, *then_mask_;
+  bool exact_, by_tensor_cores_ = false;
+  cuda::AttendTensorTask tensor_{};  // without first_
 };
 
 // Sparse attention's choice of positions.

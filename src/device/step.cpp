@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/attended_tiles.h"
+
 namespace espalier::device {
 
 Step::Step(const Device& device, Loaded& loaded, const ProgramMemory& of_program, StepMemory& memory,
@@ -38,6 +40,7 @@ void Step::begin_phase() {
   const auto positions = memory_.room<std::int64_t>(rows);
   for (std::size_t row = 0; row < rows; ++row) positions.host[row] = pass_.position(static_cast<int>(row));
   phase_.positions = positions.device;
+  tiles_.clear();
   attended_.clear();
   parts_ = {};
   put_angles();
@@ -113,6 +116,7 @@ Step::Attended Step::make_attended(FieldId field, AttendOp::Around around, const
       position += run.length;
     }
     const auto end = static_cast<std::int32_t>(runs.size());
+    out.rows_of.push_back(sequence.rows);
     for (int row = 0; row < sequence.rows; ++row) {
       rows.push_back({query_row(sequence, row, visible), begin, end});
       out.positions = std::max(out.positions, std::int64_t{rows.back().query.last} + 1);
@@ -123,6 +127,17 @@ Step::Attended Step::make_attended(FieldId field, AttendOp::Around around, const
   out.runs = memory_.put(runs);
   out.count = static_cast<int>(rows.size());
   return out;
+}
+
+const Step::Tiles& Step::tiles(const Attended& attended, const cuda::TensorCut& cut) {
+  const std::pair key(&attended, cut.heads);
+  const auto found = tiles_.find(key);
+  if (found != tiles_.end()) return found->second;
+  const AttendedTiles of = tiles_of(attended.rows_of, cut);
+  return tiles_
+      .emplace(key, Tiles{memory_.put(of.few), memory_.put(of.many), static_cast<int>(of.few.size()),
+                          static_cast<int>(of.many.size()), of.few_queries, of.many_queries})
+      .first->second;
 }
 
 cuda::SequenceParts Step::sequence_parts() {

@@ -64,9 +64,16 @@ class Step {
     const cuda::AttendedRow* rows;
     const cuda::PlacedRun* runs;
     int count;
-    std::int64_t positions;  // that any of them sees: one more than the last
+    std::int64_t positions;    // that any of them sees: one more than the last
+    std::vector<int> rows_of;  // each sequence
   };
   const Attended& attended(FieldId field, AttendOp::Around around, const Visibility& visible);
+  // Its rows as attention by tensor cores takes them, where the device reads them.
+  struct Tiles {
+    const cuda::AttendedTile *few, *many;
+    int few_count, many_count, few_queries, many_queries;
+  };
+  const Tiles& tiles(const Attended& attended, const cuda::TensorCut& cut);
   cuda::SequenceParts sequence_parts();
 
  private:
@@ -84,6 +91,7 @@ class Step {
   StepMemory::Room<HostRows> host_rows_{};
   StepMemory::Room<const unsigned char*> marks_{};
   std::map<std::tuple<bool, AttendOp::Around, Visibility>, Attended> attended_;
+  std::map<std::pair<const Attended*, int>, Tiles> tiles_;  // by heads of a tile
   cuda::SequenceParts parts_{};
 };
 

@@ -56,6 +56,38 @@ struct MergeAttentionTask {
 };
 void merge_attention(simt::Stream stream, const MergeAttentionTask& task);
 
+// Rows of one sequence that stand together in a batch.
+struct AttendedTile {
+  std::int32_t first_row, rows;
+};
+// How tensor cores take the queries of a KV head: its query heads in `parts` tiles of `heads` each, or fewer in the last one, with
+// up to `rows` rows of a sequence.
+struct TensorCut {
+  int parts, heads, rows;
+};
+inline constexpr int kFewQueries = 16, kManyQueries = 128;  // rows * heads of a tile
+constexpr TensorCut tensor_cut(int heads, int kv_heads) {
+  const int group = heads / kv_heads, parts = (group + kManyQueries - 1) / kManyQueries,
+            each = (group + parts - 1) / parts;
+  return {parts, each, kManyQueries / each};
+}
+// AttendTask by tensor cores: its rows are cut into tiles, of up to kFewQueries queries and of more. Queries and weights are rounded
+// to bf16; what a row gets depends on the row and on what it sees alone, as in attend(), but it has other bits.
+struct AttendTensorTask {
+  AttendTask of;
+  const AttendedTile *few, *many;
+  int few_count, many_count;
+  int few_queries, many_queries;  // the most of a tile
+};
+// What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, where a row sees all of a range; no biases by
+// distance, no fold that goes on over another layer.
+constexpr bool fits_tensor_cores(const AttendTask& t) {
+  return t.kv.type == KvType::bf16 && t.kv.form == KvForm::keys_and_values && t.dims.key <= 256 &&
+         t.dims.value <= 256 && t.selection.words == nullptr && t.entry_stride <= 1 && t.score.bias.values == nullptr &&
+         t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
+}
+void attend_tensor(simt::Stream stream, const AttendTensorTask& task);
+
 // Scores of index keys and the choice of the best (kernels/attention/index_scores.h), as bits of positions.
 struct ChoosePositionsTask {
   KvLayer kv;

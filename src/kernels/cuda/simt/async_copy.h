@@ -19,6 +19,8 @@ class AsyncCopies {
  public:
   // 16 bytes, aligned to 16; zeros instead where `there` is false.
   ESPALIER_ON_DEVICE void copy16(void* to, const void* from, bool there = true);
+  // The same of 4 bytes.
+  ESPALIER_ON_DEVICE void copy4(void* to, const void* from, bool there = true);
   // Ends a group, which may be empty.
   ESPALIER_ON_DEVICE void commit();
   // Until all but the last kLeft groups have come.
@@ -30,13 +32,20 @@ class AsyncCopies {
   struct Copy {
     void* to;
     const void* from;  // null: zeros
+    std::size_t bytes;
     void run() const {
       if (from != nullptr)
-        std::memcpy(to, from, 16);
+        std::memcpy(to, from, bytes);
       else
-        std::memset(to, 0, 16);
+        std::memset(to, 0, bytes);
     }
   };
+  void ask(const Copy& copy) {
+    if (emulator::copies_come_early())
+      copy.run();
+    else
+      groups_.back().push_back(copy);
+  }
   std::vector<std::vector<Copy>> groups_ = {{}};  // the last one is not ended
 #endif
 };
@@ -47,6 +56,10 @@ ESPALIER_ON_DEVICE inline void AsyncCopies::copy16(void* to, const void* from, b
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0)
                : "memory");
+}
+ESPALIER_ON_DEVICE inline void AsyncCopies::copy4(void* to, const void* from, bool there) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(there ? 4 : 0) : "memory");
 }
 ESPALIER_ON_DEVICE inline void AsyncCopies::commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -59,11 +72,10 @@ ESPALIER_ON_DEVICE void AsyncCopies::wait() {
 #else
 
 inline void AsyncCopies::copy16(void* to, const void* from, bool there) {
-  const Copy copy{to, there ? from : nullptr};
-  if (emulator::copies_come_early())
-    copy.run();
-  else
-    groups_.back().push_back(copy);
+  ask({to, there ? from : nullptr, 16});
+}
+inline void AsyncCopies::copy4(void* to, const void* from, bool there) {
+  ask({to, there ? from : nullptr, 4});
 }
 inline void AsyncCopies::commit() {
   groups_.emplace_back();

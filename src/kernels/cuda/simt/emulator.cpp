@@ -29,6 +29,7 @@ namespace context = boost::context::detail;
 
 constexpr std::size_t kStackBytes = 256 * 1024, kGuardBytes = 4096;  // pages come as they are used
 constexpr int kMostThreads = 1024;
+constexpr std::uint64_t kUnwritten = 0xffa5a5a5ffa5a5a5;  // NaN, as one double and as two floats
 
 [[noreturn]] void give_up(const char* why) {
   std::fprintf(stderr, "espalier: emulated device: %s\n", why);
@@ -216,7 +217,7 @@ std::vector<int> order_of(int threads) {
 void Block::run(const Grid& grid, const std::function<void()>& kernel, unsigned number, std::span<const int> order) {
   block = this;
   kernel_ = &kernel;
-  shared_.assign(grid.shared_bytes / 8 + 2, 0xa5a5a5a5a5a5a5a5);
+  shared_.assign(grid.shared_bytes / 8 + 2, kUnwritten);
   const int threads = static_cast<int>(grid.threads);
   whole_ = {.live = threads};
   for (int i = 0; i < threads; ++i) {

@@ -1,0 +1,190 @@
+// attend_tensor_block.h: what sixteen queries get of a block of positions, by the tensor cores of one warp.
+//
+// Scores are [16 queries][128 positions]: neighbour 4 g + t of 32 has those of queries g and g + 8, of each sixteen positions the
+// positions 4 t to 4 t + 3. They become weights where they are, in bf16, the first operand of the product with values, whose
+// positions within sixteen are therefore taken in the order 0, 2, .. 14, 1, 3, .. 15. Every sum is in an order that follows from
+// the position within the block alone; so is what a query gets, whoever else is in the tile.
+// Threads: 32 neighbours together. Fails: never.
+#pragma once
+
+#include "kernels/cuda/attend_tensor_stream.h"
+//
+#include "kernels/cpu/generic/hyperbolic.h"
+
+namespace espalier::cuda::tensor_attention {
+
+using kernels::simt::Simd;
+
+inline constexpr int kWarpQueries = 16, kSixteens = kAttentionBlock / 16;
+
+// 2^x of x <= 0, or hardly more: relative error below 3e-6; 0 up to -127.
+ESPALIER_ON_DEVICE inline float weight_of(float x) {
+  constexpr float kWhole = 12582912.0f;  // beside it, floats are whole numbers
+  x = Simd::max(x, -127.0f);
+  const float shifted = x + kWhole, f = x - (shifted - kWhole);
+  float r = 9.58287560579874e-3f;  // ln(2)^n / n!, nudged to a minimax fit on [-0.5, 0.5]
+  r = fmaf(r, f, 5.590648312302288e-2f);
+  r = fmaf(r, f, 2.402409857790876e-1f);
+  r = fmaf(r, f, 6.931241867388708e-1f);
+  r = fmaf(r, f, 1.0f);
+  return kernels::simt::float_of_bits(kernels::simt::bits_of_float(r) + (kernels::simt::bits_of_float(shifted) << 23));
+}
+
+// Which neighbour of 32 this is.
+ESPALIER_ON_DEVICE inline int lane() {
+  return simt::thread() % 32;
+}
+ESPALIER_ON_DEVICE inline int lane_row() {
+  return lane() / 4;
+}
+ESPALIER_ON_DEVICE inline int lane_column() {
+  return lane() % 4;
+}
+
+// One block of positions; half h of a thread's numbers is of query lane_row() + 8 * h.
+class BlockSums {
+ public:
+  float maximum[2], sum[2];  // of a query: of scores, as exponents of 2; of weights
+
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void clear() {
+    each<2 * kSixteens, 4>([&](auto i, auto j) { scores_[i][j] = 0.0f; });
+  }
+  // Scores of 16 * kCount positions from the sixteen kFirst on. queries: of 16, [query][stride bytes]; keys as a stream has
+  // them.
+  template <int kFirst, int kCount>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(const std::uint8_t* queries, int stride,
+                                                       const std::uint8_t* keys, int pairs) {
+    const std::uint8_t* query = queries + (lane() & 15) * stride + (lane() >> 4) * 16;
+    const int t = lane_column();
+    const std::uint8_t* key = keys + t * 64 + ((2 * lane_row()) ^ ((t & 2) << 2)) * 4;
+    ESPALIER_UNROLL(2)
+    for (int pair = 0; pair < pairs; pair += 8, query += 32, key += 8 * 64) {
+      unsigned a[4];
+      simt::load_matrices(a, query);
+      ESPALIER_UNROLL(4)
+      for (int i = 0; i < kCount; ++i) {
+        const Two low = *reinterpret_cast<const Two*>(key + i * pairs * 64),
+                  high = *reinterpret_cast<const Two*>(key + i * pairs * 64 + 4 * 64);
+        simt::mma_bf16(scores_[2 * (kFirst + i)], a, {low.a, high.a});
+        simt::mma_bf16(scores_[2 * (kFirst + i) + 1], a, {low.b, high.b});
+      }
+    }
+  }
+
+  // Scores become weights. Query h of this thread sees first[h] .. last[h] of the block; all: all of it. away: from the query's
+  // position to the block's first one. slope: of the query's head.
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(const ScoreRule& rule, bool all, const int (&first)[2],
+                                                        const int (&last)[2], const int (&away)[2],
+                                                        const float (&slope)[2]) {
+    float factor = rule.scale * kLog2e;
+    if (rule.cap != 0.0f || rule.slopes != nullptr) {
+      bend(rule, away, slope);
+      factor = 1.0f;
+    }
+    if (!all)
+      each<2 * kSixteens, 4>([&](auto i, auto j) {
+        const int p = position_of(i, j);
+        if (p < first[j / 2] || p > last[j / 2]) scores_[i][j] = kNothing;
+      });
+    make_weights<0>(factor);
+    make_weights<1>(factor);
+    each<kSixteens, 4>([&](auto i, auto j) {
+      const float(&two)[4] = scores_[2 * i + j / 2];
+      weights_[i][j] = simt::two_bf16(two[2 * (j % 2)], two[2 * (j % 2) + 1]);
+    });
+  }
+
+  // out[8 elements][..] += weights * values of the sixteens of positions from kFirst on; values: of the first of them, as a
+  // stream has them.
+  template <int kFirst, int kCount, int kEights>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(const std::uint8_t* values, int stride,
+                                                       float (&out)[kEights][4]) const {
+    const std::uint8_t* const from = values + (lane() & 15) * stride + (lane() >> 4) * 16;
+    ESPALIER_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) {
+      ESPALIER_UNROLL(16)
+      for (int n = 0; n < kEights / 2; ++n) {
+        unsigned b[4];
+        simt::load_matrices_turned(b, from + i * 16 * stride + n * 32);
+        simt::mma_bf16(out[2 * n], weights_[kFirst + i], {b[0], b[1]});
+        simt::mma_bf16(out[2 * n + 1], weights_[kFirst + i], {b[2], b[3]});
+      }
+    }
+  }
+
+ private:
+  struct alignas(8) Two {
+    unsigned a, b;
+  };
+  // Of score [i][j]: within the block.
+  ESPALIER_ON_DEVICE static int position_of(int i, int j) {
+    return i / 2 * 16 + 4 * lane_column() + i % 2 + 2 * (j % 2);
+  }
+  // Of query kHalf of this thread.
+  template <int kHalf>
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void make_weights(float factor) {
+    float top = kNothing;
+    each<2 * kSixteens, 2>([&](auto i, auto j) { top = Simd::max(top, scores_[i][2 * kHalf + j]); });
+    top = Simd::max(top, simt::of_neighbour_xor<32>(top, 1));
+    top = Simd::max(top, simt::of_neighbour_xor<32>(top, 2));
+    maximum[kHalf] = top == kNothing ? kNothing : top * factor;
+    const float less = top == kNothing ? 0.0f : -maximum[kHalf];
+    float total = 0.0f;
+    each<2 * kSixteens, 2>([&](auto i, auto j) {
+      float& x = scores_[i][2 * kHalf + j];
+      x = weight_of(fmaf(x, factor, less));
+      total = total + x;
+    });
+    total = total + simt::of_neighbour_xor<32>(total, 1);
+    sum[kHalf] = total + simt::of_neighbour_xor<32>(total, 2);
+  }
+  // Capped, and with what distance costs; as exponents of 2.
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void bend(const ScoreRule& rule, const int (&away)[2],
+                                                      const float (&slope)[2]) {
+    if (rule.cap != 0.0f) {
+      const float before = rule.scale / rule.cap, behind = rule.cap * kLog2e;
+      each<2 * kSixteens, 4>(
+          [&](auto i, auto j) { scores_[i][j] = kernels::simt::tanh(scores_[i][j] * before) * behind; });
+    } else {
+      const float factor = rule.scale * kLog2e;
+      each<2 * kSixteens, 4>([&](auto i, auto j) { scores_[i][j] = scores_[i][j] * factor; });
+    }
+    if (rule.slopes == nullptr) return;
+    each<2 * kSixteens, 4>([&](auto i, auto j) {
+      const auto distance = static_cast<float>(away[j / 2] + position_of(i, j));
+      scores_[i][j] = fmaf(distance, slope[j / 2] * kLog2e, scores_[i][j]);
+    });
+  }
+
+  float scores_[2 * kSixteens][4];
+  unsigned weights_[kSixteens][4];
+};
+
+// What a thread knows of its two queries, from the tile's query `first` on.
+struct LaneQueries {
+  int query[2];
+  float slope[2];
+  ESPALIER_ON_DEVICE LaneQueries(const Tile& tile, int first) {
+    each<2>([&](auto h) {
+      query[h] = first + lane_row() + 8 * h;
+      const float* const slopes = tile.task().score.slopes;
+      slope[h] = slopes != nullptr && query[h] < Tile::facts().queries ? slopes[Tile::head_of(query[h])] : 0.0f;
+    });
+  }
+  // What is seen of a block.
+  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(BlockSums& sums, const Tile& tile, int block) const {
+    const TileFacts& f = Tile::facts();
+    const int base = block * kAttentionBlock;
+    int first[2], last[2], away[2];
+    each<2>([&](auto h) {
+      const QueryRow& row = Tile::row_of(smaller(query[h], f.queries - 1));
+      first[h] = row.first - base;
+      last[h] = row.last - base;
+      away[h] = base - row.position;
+    });
+    sums.soften(tile.task().score, f.all_from <= base && base + kAttentionBlock - 1 <= f.all_to, first, last, away,
+                slope);
+  }
+};
+
+}  // namespace espalier::cuda::tensor_attention

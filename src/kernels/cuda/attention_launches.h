@@ -1,0 +1,18 @@
+// attention_launches.h: attention with the CPU's bits, by the type of keys and values; each type has a file, so that they compile
+// side by side.
+//
+// Threads: asynchronous on a stream. Fails: never.
+#pragma once
+
+#include "kernels/cuda/attention_task.h"
+
+namespace espalier::cuda::attention {
+
+void attend_f32(simt::Stream stream, const AttendTask& task);
+void attend_bf16(simt::Stream stream, const AttendTask& task);
+void attend_f16(simt::Stream stream, const AttendTask& task);
+void attend_i8(simt::Stream stream, const AttendTask& task);
+void attend_f8_e4m3(simt::Stream stream, const AttendTask& task);
+void attend_f8_e5m2(simt::Stream stream, const AttendTask& task);
+
+}  // namespace espalier::cuda::attention
