@@ -37,6 +37,9 @@ enum EspalierKernel {
   kEspalierLoadTokens,
   kEspalierGather,
   kEspalierMultiplyTensor,
+  kEspalierShrink,
+  kEspalierExpand,
+  kEspalierJoinGates,
   kEspalierKernels  // how many there are
 };
 

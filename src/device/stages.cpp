@@ -9,13 +9,6 @@
 namespace espalier::device {
 namespace {
 
-// Memory that a stage keeps, larger where a step needs more.
-void grow(const Device& device, Memory& memory, std::size_t bytes) {
-  if (memory.size() >= bytes) return;
-  memory = {};
-  memory = given_by_device(device.allocate(bytes + bytes / 2));
-}
-
 // How many pieces keep the device busy where rows and heads alone do not.
 int pieces_of(const Device& device, const cuda::AttendTask& task, std::int64_t blocks) {
   constexpr std::int64_t kLeastBlocks = 4, kOfEach = 2;  // blocks of a piece; thread blocks of a multiprocessor

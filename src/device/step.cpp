@@ -40,6 +40,7 @@ void Step::begin_phase() {
   phase_.positions = positions.device;
   attended_.clear();
   parts_ = {};
+  adapted_ = {};
   put_angles();
 }
 
@@ -123,6 +124,21 @@ Step::Attended Step::make_attended(FieldId field, AttendOp::Around around, const
   out.runs = memory_.put(runs);
   out.count = static_cast<int>(rows.size());
   return out;
+}
+
+const cuda::AdaptedBatch& Step::adapted() {
+  if (adapted_.rows != nullptr) return adapted_;
+  std::vector<int> rows;
+  std::vector<cuda::AdapterTile> tiles;
+  for (int group = 0; const AdaptedRows& own : pass_.adapted()) {
+    const auto first = static_cast<int>(rows.size()), count = static_cast<int>(own.rows.size());
+    for (int at = 0; at < count; at += cuda::kAdapterRows)
+      tiles.push_back({group, first + at, std::min(cuda::kAdapterRows, count - at)});
+    rows.insert(rows.end(), own.rows.begin(), own.rows.end());
+    ++group;
+  }
+  adapted_ = {memory_.put(rows), memory_.put(tiles), static_cast<int>(tiles.size()), static_cast<int>(rows.size())};
+  return adapted_;
 }
 
 cuda::SequenceParts Step::sequence_parts() {

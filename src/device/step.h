@@ -14,6 +14,7 @@
 #include "device/launches.h"
 #include "device/rows_task.h"
 #include "device/step_memory.h"
+#include "kernels/cuda/adapters_task.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/sequence_parts.h"
 #include "model/cpu/lower.h"
@@ -68,6 +69,8 @@ class Step {
   };
   const Attended& attended(FieldId field, AttendOp::Around around, const Visibility& visible);
   cuda::SequenceParts sequence_parts();
+  // The rows that have adapters, grouped as Pass::adapted() has them.
+  const cuda::AdaptedBatch& adapted();
 
  private:
   void begin_phase();
@@ -85,6 +88,7 @@ class Step {
   StepMemory::Room<const unsigned char*> marks_{};
   std::map<std::tuple<bool, AttendOp::Around, Visibility>, Attended> attended_;
   cuda::SequenceParts parts_{};
+  cuda::AdaptedBatch adapted_{};
 };
 
 // Some work of a device, one launch or several.

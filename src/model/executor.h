@@ -16,6 +16,8 @@
 
 namespace espalier {
 
+class AdapterElsewhere;
+class LoraAdapter;
 struct Loaded;
 struct Program;
 
@@ -46,6 +48,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) = 0;
+  // What it needs of an adapter to compute with it (model/adapters/adapter.h), as long as the adapter lives; null: nothing. Any
+  // thread, also while it computes. Fails: out_of_memory.
+  virtual Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter& adapter) = 0;
 };
 
 // The CPU's.

@@ -1,5 +1,6 @@
 #include "model/executor.h"
 
+#include "model/adapters/adapter.h"
 #include "model/cpu/lower.h"
 
 namespace espalier {
@@ -32,6 +33,9 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) override {
     ESP_TRY(Lowered lowered, espalier::lower(program, loaded, max_rows));
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(program, loaded, std::move(lowered)));
+  }
+  Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter&) override {
+    return std::shared_ptr<const AdapterElsewhere>();
   }
 };
 

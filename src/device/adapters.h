@@ -1,0 +1,81 @@
+// adapters.h: LoRA adapters in a device's memory: what each adds to the matrices of its model, and those that it replaces.
+//
+// They come and go while the device computes, from any thread: so they are sent over a handle of the device of their own. An
+// adapter's memory is given back with the adapter, which whoever computes with it holds.
+// Threads: send(): any, one at a time waits for another; what was sent is read-only. Fails: out_of_memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "device/device.h"
+#include "kernels/cuda/adapters_task.h"
+#include "model/adapters/adapter.h"
+
+namespace espalier::device {
+
+// The handle that adapters use.
+struct AdapterHandle {
+  std::mutex mutex;
+  std::unique_ptr<Device> device;  // null until the first adapter
+};
+
+// One adapter on a device.
+class DeviceAdapter final : public AdapterElsewhere {
+ public:
+  // What it adds to a matrix.
+  struct Factors {
+    const cuda::DeviceLowRank* there;
+    int ranks, panels, part_ranks;  // part_ranks: the most that one part has
+  };
+  // What it multiplies with instead, without rows.
+  struct Whole {
+    MatmulTask of;
+    DType type;
+  };
+  static Result<std::shared_ptr<const DeviceAdapter>> send(std::shared_ptr<AdapterHandle> handle,
+                                                           const LoraAdapter& adapter);
+  explicit DeviceAdapter(std::shared_ptr<AdapterHandle> handle) : handle_(std::move(handle)) {}
+  ~DeviceAdapter() override;
+  DeviceAdapter(const DeviceAdapter&) = delete;
+  DeviceAdapter& operator=(const DeviceAdapter&) = delete;
+
+  const Factors* factors(MatrixId id) const { return find(factors_, id); }  // null: it adds nothing
+  const Whole* whole(MatrixId id) const { return find(whole_, id); }
+  bool touches(MatrixId id) const { return factors(id) != nullptr || whole(id) != nullptr; }
+  int most_ranks() const { return most_ranks_; }  // of a matrix
+
+ private:
+  class Image;
+  void describe(const LoraAdapter& adapter, Image& image);
+  Factors describe(const LowRank& factors, Image& image);
+  template <class T>
+  static const T* find(const std::map<MatrixId, T>& map, MatrixId id) {
+    const auto found = map.find(id);
+    return found == map.end() ? nullptr : &found->second;
+  }
+
+  std::shared_ptr<AdapterHandle> handle_;
+  Memory memory_;
+  std::map<MatrixId, Factors> factors_;
+  std::map<MatrixId, Whole> whole_;
+  int most_ranks_ = 0;
+};
+
+// Sends adapters to one device.
+class DeviceAdapters {
+ public:
+  explicit DeviceAdapters(const Device& device) : kind_(device.kind()), number_(device.number()) {}
+  Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter& adapter) const;
+
+ private:
+  Kind kind_;
+  int number_;
+  std::shared_ptr<AdapterHandle> handle_ = std::make_shared<AdapterHandle>();
+};
+
+// What the device that computes has of an adapter. Throws DeviceFailure if it was bound for another back end.
+const DeviceAdapter& on_device(const LoraAdapter& adapter);
+
+}  // namespace espalier::device
