@@ -72,7 +72,7 @@ class AdaptedStage final : public DeviceStage {
     expand_ = {};
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const DeviceAdapter& adapter = on_device(*groups[g].adapter);
-      const DeviceAdapter::Factors* const factors = adapter.factors(layer_.id);
+      const DeviceFactors* const factors = adapter.factors(layer_.id);
       there.host[g] = factors == nullptr ? nullptr : factors->there;
       if (const auto* whole = adapter.whole(layer_.id)) replace(*whole, groups[g].rows);
       if (factors == nullptr) continue;

@@ -1,56 +1,15 @@
 #include "device/adapters.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "model/executor.h"
 
 namespace espalier::device {
 
-// One piece of memory that holds an adapter, as it will lie from `base` on. What it refers to outlives it.
-class DeviceAdapter::Image {
- public:
-  explicit Image(std::byte* base) : base_(base) {}
-
-  const std::byte* put_bytes(std::span<const std::byte> bytes) {
-    if (bytes.empty()) return nullptr;
-    pieces_.push_back({bytes, at_});
-    return base_ + std::exchange(at_, at_ + (bytes.size() + kAlignment - 1) / kAlignment * kAlignment);
-  }
-  template <class T>
-  const T* put(const std::vector<T>& values) {
-    const auto bytes = std::as_bytes(std::span(values));
-    return reinterpret_cast<const T*>(put_bytes(made_.emplace_back(bytes.begin(), bytes.end())));
-  }
-  const float* put_floats(const std::vector<float>& values) {  // of the adapter's own
-    return reinterpret_cast<const float*>(put_bytes(std::as_bytes(std::span(values))));
-  }
-  cuda::FactorPanels put(const PackedMatrix& matrix) {
-    return {reinterpret_cast<const std::uint8_t*>(put_bytes(matrix.memory())), matrix.panel_bytes(), matrix.type()};
-  }
-  std::size_t bytes() const { return at_; }
-  Result<> send(const Device& device) const {
-    for (const Piece& piece : pieces_)
-      device.copy(base_ + piece.at, piece.bytes.data(), piece.bytes.size(), kEspalierCopies);
-    return device.wait(kEspalierCopies);
-  }
-
- private:
-  static constexpr std::size_t kAlignment = 256;
-  struct Piece {
-    std::span<const std::byte> bytes;
-    std::size_t at;
-  };
-  std::byte* base_;
-  std::size_t at_ = 0;
-  std::vector<Piece> pieces_;
-  std::deque<std::vector<std::byte>> made_;
-};
-
-DeviceAdapter::Factors DeviceAdapter::describe(const LowRank& factors, Image& image) {
+DeviceFactors describe(const LowRank& factors, FactorsImage& image) {
   std::vector<cuda::DeviceLowRankPart> parts;
   std::vector<float> scales(static_cast<std::size_t>(factors.ranks()), 1.0f);
-  Factors out{nullptr, factors.ranks(), 0, 0};
+  DeviceFactors out{nullptr, factors.ranks(), 0, 0};
   for (const LowRankPart& part : factors.parts) {
     std::fill_n(scales.begin() + part.first, part.rank, part.scale);
     cuda::DeviceLowRankPart& made = parts.emplace_back();
@@ -76,9 +35,9 @@ DeviceAdapter::Factors DeviceAdapter::describe(const LowRank& factors, Image& im
   return out;
 }
 
-void DeviceAdapter::describe(const LoraAdapter& adapter, Image& image) {
+void DeviceAdapter::describe(const LoraAdapter& adapter, FactorsImage& image) {
   for (const auto& [id, factors] : adapter.all_factors()) {
-    factors_[id] = describe(factors, image);
+    factors_[id] = device::describe(factors, image);
     most_ranks_ = std::max(most_ranks_, factors.ranks());
   }
   for (const auto& [id, whole] : adapter.all_whole()) {
@@ -97,11 +56,11 @@ void DeviceAdapter::describe(const LoraAdapter& adapter, Image& image) {
 Result<std::shared_ptr<const DeviceAdapter>> DeviceAdapter::send(std::shared_ptr<AdapterHandle> handle,
                                                                  const LoraAdapter& adapter) {
   auto out = std::make_shared<DeviceAdapter>(handle);
-  Image measured(nullptr);
+  FactorsImage measured(nullptr);
   out->describe(adapter, measured);
   const std::scoped_lock lock(handle->mutex);
   ESP_TRY(out->memory_, handle->device->allocate(measured.bytes()));
-  Image image(out->memory_.data());
+  FactorsImage image(out->memory_.data());
   out->describe(adapter, image);
   ESP_CHECK(image.send(*handle->device));
   return std::shared_ptr<const DeviceAdapter>(std::move(out));

@@ -17,6 +17,7 @@ class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(const Device& device) : device_(device), adapters_(device) {}
   Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) override;
+  Result<std::shared_ptr<std::byte>> room(std::size_t bytes) override;
   Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter& adapter) override {
     return adapters_.send(adapter);
   }
@@ -24,7 +25,7 @@ class DeviceBackend final : public Backend {
  private:
   const Device& device_;
   DeviceAdapters adapters_;
-  std::map<const Loaded*, std::unique_ptr<DeviceMatrices>> matrices_;  // several programs share what was loaded
+  std::map<const Loaded*, std::weak_ptr<const DeviceMatrices>> matrices_;  // several programs share what was loaded
 };
 
 }  // namespace espalier::device

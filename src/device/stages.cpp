@@ -191,9 +191,9 @@ void KeepStage::launch(Launches& launches) {
   if (map_ == nullptr) return;
   for (const auto& [rows, width] : live_) {
     launches.run(kEspalierGather,
-                 GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false});
+                 GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false, false});
     launches.run(kEspalierGather,
-                 GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false});
+                 GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false, false});
   }
 }
 

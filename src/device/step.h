@@ -3,7 +3,7 @@
 //
 // A step has two phases: all rows, and those that are left behind a KeepRowsOp. Each has its own positions and angles.
 // Order: begin(); prepare() of every stage in order, which puts what it needs into memory and leaves the rows as it will have
-// them; send(); launch() of every stage in order. Threads: one. Fails: with DeviceFailure.
+// them; send(); launch() of every stage in order; finish() once that is done. Threads: one. Fails: with DeviceFailure.
 #pragma once
 
 #include <map>
@@ -97,6 +97,7 @@ class DeviceStage {
   virtual ~DeviceStage() = default;
   virtual void prepare(Step& step) = 0;
   virtual void launch(Launches& launches) = 0;
+  virtual void finish() {}  // once the device has done all that was launched
 };
 using DeviceStages = std::vector<std::unique_ptr<DeviceStage>>;
 
