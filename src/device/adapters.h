@@ -1,7 +1,8 @@
-// adapters.h: LoRA adapters in a device's memory: what each adds to the matrices of its model, and those that it replaces.
+// adapters.h: LoRA adapters in a device's memory: what each adds to the matrices of its model, and those that it
+// replaces.
 //
-// They come and go while the device computes, from any thread: so they are sent over a handle of the device of their own. An
-// adapter's memory is given back with the adapter, which whoever computes with it holds.
+// They come and go while the device computes, from any thread: so they are sent over a handle of the device of their
+// own. An adapter's memory is given back with the adapter, which whoever computes with it holds.
 // Threads: send(): any, one at a time waits for another; what was sent is read-only. Fails: out_of_memory.
 #pragma once
 

@@ -1,5 +1,5 @@
-// LoRA adapters on a device: low-rank products give the bits of the CPU's, of every form of rows; whole models with adapters do in exact
-// mode, of every golden, mixed with rows of other adapters and of none.
+// LoRA adapters on a device: low-rank products give the bits of the CPU's, of every form of rows; whole models with
+// adapters do in exact mode, of every golden, mixed with rows of other adapters and of none.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -249,7 +249,8 @@ struct Golden {
 
 class EachAdapterOnADevice : public ::testing::TestWithParam<std::string> {
  protected:
-  // Logits of two texts with the adapter and two without it in one batch; and what stands behind the pooling of some of these.
+  // Logits of two texts with the adapter and two without it in one batch; and what stands behind the pooling of some of
+  // these.
   static std::vector<float> computed(Adapted& by, const Golden& golden, std::span<const KvLayer> layers) {
     const LoraAdapter* const adapter = by.adapters.front().get();
     std::vector<TokenId> tokens = golden.tokens();

@@ -1,6 +1,8 @@
-// picture_stages.h: stages of towers: blends of learned positions, groups of rows that become one, rows that the caller gets.
+// picture_stages.h: stages of towers: blends of learned positions, groups of rows that become one, rows that the caller
+// gets.
 //
-// As on the CPU, behind a GatherStage only it knows what the rows are; positions and slots are those of the batch's rows by number.
+// As on the CPU, behind a GatherStage only it knows what the rows are; positions and slots are those of the batch's
+// rows by number.
 // Threads: one. Fails: with DeviceFailure.
 #pragma once
 

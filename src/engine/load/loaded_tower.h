@@ -1,8 +1,8 @@
 // loaded_tower.h: the vision tower that a checkpoint brings, as far as it is supported here.
 //
 // A checkpoint whose files lack the tower's tensors serves its text model alone, and the log says so; so does one whose
-// tower was found beside it (tower_file.h), but not one whose tower's file was named. It computes where the text model does, but on
-// the CPU where a device cannot compute its program (the log says so).
+// tower was found beside it (tower_file.h), but not one whose tower's file was named. It computes where the text model
+// does, but on the CPU where a device cannot compute its program (the log says so).
 // Threads: one, while a model is loaded. Fails: bad_file naming field or tensor; out_of_memory.
 #pragma once
 

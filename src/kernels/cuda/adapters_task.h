@@ -1,9 +1,11 @@
-// adapters_task.h: what LoRA adapters add to a product on a device, out += scale (x A^T) B^T, of the rows whose sequence has one.
+// adapters_task.h: what LoRA adapters add to a product on a device, out += scale (x A^T) B^T, of the rows whose
+// sequence has one.
 //
-// Rows are grouped by adapter in tiles of at most kAdapterRows; every tile is multiplied with its own adapter's factors, which are the
-// CPU's panels (kernels/matmul/low_rank.h). shrink() makes x A^T, expand() scales it and adds its product with B. K is summed up in
-// pieces of `piece` values, one multiply-add after the other, and the pieces in order: one piece of all of K gives the CPU's bits, more
-// of them leave more of the device at work. Neither depends on which rows stand beside a row.
+// Rows are grouped by adapter in tiles of at most kAdapterRows; every tile is multiplied with its own adapter's
+// factors, which are the CPU's panels (kernels/matmul/low_rank.h). shrink() makes x A^T, expand() scales it and adds
+// its product with B. K is summed up in pieces of `piece` values, one multiply-add after the other, and the pieces in
+// order: one piece of all of K gives the CPU's bits, more of them leave more of the device at work. Neither depends on
+// which rows stand beside a row.
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
 
@@ -84,8 +86,9 @@ struct ExpandTask {
 };
 void expand(simt::Stream stream, const ExpandTask& task);
 
-// out [rows][outputs] = the gates of sums, activated, times what they gate: as a product joins them (MatmulTask). in_turns: gates and
-// what they gate lie in panels of 16 in turns; else one behind the other. bias: [2][outputs], or null.
+// out [rows][outputs] = the gates of sums, activated, times what they gate: as a product joins them (MatmulTask).
+// in_turns: gates and what they gate lie in panels of 16 in turns; else one behind the other. bias: [2][outputs], or
+// null.
 struct JoinGatesTask {
   BatchRows sums, out;
   const float* bias;
