@@ -40,6 +40,9 @@ enum EspalierKernel {
   kEspalierMultiplyTensor,
   kEspalierSample,
   kEspalierAttendTensor,
+  kEspalierShrink,
+  kEspalierExpand,
+  kEspalierJoinGates,
   kEspalierKernels  // how many there are
 };
 

@@ -13,11 +13,13 @@ namespace {
 // read.
 class DeviceExecutor final : public Executor {
  public:
-  DeviceExecutor(const Device& device, const Program& program, Loaded& loaded, DeviceProgram lowered, Memory logits)
+  DeviceExecutor(const Device& device, const Program& program, Loaded& loaded,
+                 std::shared_ptr<const DeviceMatrices> matrices, DeviceProgram lowered, Memory logits)
       : device_(device),
         loaded_(loaded),
         vocabulary_(program.vocabulary),
         gives_logits_(!program.output),
+        matrices_(std::move(matrices)),
         lowered_(std::move(lowered)),
         memory_(device),
         draw_memory_(device),
@@ -50,6 +52,7 @@ class DeviceExecutor final : public Executor {
   std::span<float> end_forward() override {
     const Begun done = *std::exchange(begun_, std::nullopt);
     given_by_device(device_.wait());
+    for (const auto& stage : lowered_.stages) stage->finish();
     drawer_.take(done.draws.drawn);
     read(done);
     return {logits_.as<float>(), static_cast<std::size_t>(done.rows) * static_cast<std::size_t>(vocabulary_)};
@@ -122,6 +125,7 @@ class DeviceExecutor final : public Executor {
   Loaded& loaded_;
   const int vocabulary_;
   const bool gives_logits_;
+  std::shared_ptr<const DeviceMatrices> matrices_;
   DeviceProgram lowered_;
   StepMemory memory_, draw_memory_;
   Launches launches_;
@@ -134,17 +138,26 @@ class DeviceExecutor final : public Executor {
 }  // namespace
 
 Result<std::unique_ptr<Executor>> DeviceBackend::lower(const Program& program, Loaded& loaded, int max_rows) {
-  auto& matrices = matrices_[&loaded];
+  auto matrices = matrices_[&loaded].lock();
   if (matrices == nullptr) {
     ESP_TRY(DeviceMatrices sent, DeviceMatrices::upload(device_, loaded));
-    matrices = std::make_unique<DeviceMatrices>(std::move(sent));
+    matrices = std::make_shared<const DeviceMatrices>(std::move(sent));
+    matrices_[&loaded] = matrices;
   }
   ESP_TRY(DeviceProgram lowered, device::lower(device_, program, loaded, *matrices, max_rows));
   ESP_TRY(Memory logits,
           device_.allocate_host(static_cast<std::size_t>(max_rows) *
                                 static_cast<std::size_t>(std::max(1, program.vocabulary)) * sizeof(float)));
-  return std::unique_ptr<Executor>(
-      std::make_unique<DeviceExecutor>(device_, program, loaded, std::move(lowered), std::move(logits)));
+  return std::unique_ptr<Executor>(std::make_unique<DeviceExecutor>(device_, program, loaded, std::move(matrices),
+                                                                    std::move(lowered), std::move(logits)));
+}
+
+Result<std::shared_ptr<std::byte>> DeviceBackend::room(std::size_t bytes) {
+  ESP_TRY(Memory memory, device_.allocate(bytes));
+  device_.fill(memory.data(), 0, bytes);
+  ESP_CHECK(device_.wait());
+  const auto owner = std::make_shared<Memory>(std::move(memory));
+  return std::shared_ptr<std::byte>(owner, owner->data());
 }
 
 }  // namespace espalier::device

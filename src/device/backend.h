@@ -1,11 +1,12 @@
 // backend.h: the device's way to carry out programs: weights go up once, then every batch is a step of stages.
 //
-// Threads: one caller at a time. Fails: as lower(); a step throws DeviceFailure.
+// Threads: one caller at a time; send(): any. Fails: as lower(); a step throws DeviceFailure.
 #pragma once
 
 #include <map>
 #include <memory>
 
+#include "device/adapters.h"
 #include "device/lower.h"
 #include "model/executor.h"
 
@@ -14,12 +15,17 @@ namespace espalier::device {
 // Lowers programs for one device, which outlives it and what it makes.
 class DeviceBackend final : public Backend {
  public:
-  explicit DeviceBackend(const Device& device) : device_(device) {}
+  explicit DeviceBackend(const Device& device) : device_(device), adapters_(device) {}
   Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) override;
+  Result<std::shared_ptr<std::byte>> room(std::size_t bytes) override;
+  Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter& adapter) override {
+    return adapters_.send(adapter);
+  }
 
  private:
   const Device& device_;
-  std::map<const Loaded*, std::unique_ptr<DeviceMatrices>> matrices_;  // several programs share what was loaded
+  DeviceAdapters adapters_;
+  std::map<const Loaded*, std::weak_ptr<const DeviceMatrices>> matrices_;  // several programs share what was loaded
 };
 
 }  // namespace espalier::device

@@ -103,11 +103,11 @@ Result<std::unique_ptr<Device>> Device::open(Kind kind, int number) {
                  fmt::format("{} device {} cannot be used: {}", name_of(kind), number, why),
                  "device",
                  {}};
-  return std::unique_ptr<Device>(new Device(std::move(library), device, kind));
+  return std::unique_ptr<Device>(new Device(std::move(library), device, kind, number));
 }
 
-Device::Device(std::shared_ptr<Library> library, EspalierDevice* device, Kind kind)
-    : library_(std::move(library)), device_(device), kind_(kind) {
+Device::Device(std::shared_ptr<Library> library, EspalierDevice* device, Kind kind, int number)
+    : library_(std::move(library)), device_(device), kind_(kind), number_(number) {
   EspalierDeviceInfo info{};
   if (library_->table->info(device_, &info) != 0) return;
   name_ = info.name;

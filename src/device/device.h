@@ -73,6 +73,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   Kind kind() const { return kind_; }
+  int number() const { return number_; }
   const std::string& name() const { return name_; }
   std::size_t bytes() const { return bytes_; }
   int multiprocessors() const { return multiprocessors_; }
@@ -109,7 +110,7 @@ class Device {
   friend class Launches;
   friend class Graph;
   struct Library;
-  Device(std::shared_ptr<Library> library, EspalierDevice* device, Kind kind);
+  Device(std::shared_ptr<Library> library, EspalierDevice* device, Kind kind, int number);
   Result<Memory> take(std::size_t bytes, bool of_host) const;
   Result<Memory> upload_bytes(std::span<const std::byte> bytes) const;
   void run_bytes(EspalierKernel kernel, const void* task, std::size_t bytes, EspalierStream stream) const;
@@ -119,6 +120,7 @@ class Device {
   std::shared_ptr<Library> library_;
   EspalierDevice* device_;
   Kind kind_;
+  int number_;
   std::string name_;
   std::size_t bytes_ = 0;
   int multiprocessors_ = 1;

@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "device/backend.h"
-#include "device/random_panels.h"
+#include "device/device_pool.h"
 #include "model/config/hf_config.h"
-#include "model/small_pool.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 #include "testing/golden_name.h"
@@ -17,42 +16,10 @@ namespace espalier::device {
 namespace {
 
 using testing::all_logits;
+using testing::DevicePool;
 using testing::SmallPool;
 
 constexpr int kMostRows = 64;
-
-// What was computed of one text: logits of every position, and what is kept.
-struct Computed {
-  std::vector<float> logits, state;
-  std::vector<std::vector<std::byte>> kept;
-};
-
-// A pool in a device's memory.
-class DevicePool {
- public:
-  DevicePool(const Device& device, const Keeps& keeps, KvType type) : device_(device), pool_(keeps, type, 256) {
-    for (std::size_t i = 0; i < pool_.memory.size(); ++i) there_.push_back(testing::on_device(device, pool_.memory[i]));
-    for (std::size_t field = 0; field < pool_.layers.size(); ++field) {
-      KvLayer& layer = pool_.layers[field];
-      layer.keys = there_[2 * field].data();
-      if (layer.values != nullptr) layer.values = there_[2 * field + 1].data();
-    }
-    if (pool_.state.empty()) return;
-    state_ = testing::on_device(device, pool_.state);
-    pool_.state_elsewhere = state_.as<float>();
-  }
-  SmallPool& pool() { return pool_; }
-  void bring(Computed& to) const {
-    for (const Memory& memory : there_) to.kept.push_back(testing::from_device<std::byte>(device_, memory));
-    to.state = testing::from_device<float>(device_, state_);
-  }
-
- private:
-  const Device& device_;
-  SmallPool pool_;
-  std::vector<Memory> there_;
-  Memory state_;
-};
 
 class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
  protected:
@@ -73,17 +40,13 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
     const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
     std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
     tokens.resize(std::min<std::size_t>(tokens.size(), kMostRows));
-    Computed want;
     SmallPool pool(cpu->keeps(), KvType::f32, 256);
-    want.logits = all_logits(*cpu, pool, tokens, kMostRows);
+    const auto want = all_logits(*cpu, pool, tokens, kMostRows);
     for (const int chunk : {kMostRows, 7, 1}) {
-      Computed got;
       DevicePool own(*device, there->keeps(), KvType::f32);
-      got.logits = all_logits(*there, own.pool(), tokens, chunk);
-      own.bring(got);
-      EXPECT_EQ(got.logits, want.logits) << "chunks of " << chunk;
-      EXPECT_EQ(got.kept, pool.memory) << "chunks of " << chunk;
-      EXPECT_EQ(got.state, pool.state) << "chunks of " << chunk;
+      EXPECT_EQ(all_logits(*there, own.pool(), tokens, chunk), want) << "chunks of " << chunk;
+      EXPECT_EQ(own.kept(), pool.memory) << "chunks of " << chunk;
+      EXPECT_EQ(own.state(), pool.state) << "chunks of " << chunk;
       if (HasFailure()) return;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "device/lowering/experts.h"
 #include "device/lowering/tasks.h"
+#include "device/picture_stages.h"
 #include "tensor/decode.h"
 
 namespace espalier::device {
@@ -136,7 +137,6 @@ class Lowering {
   // --- what reads other tokens, or carries states ---
 
   void add(const AttendOp& o) {
-    if (o.around == AttendOp::Around::window || o.around == AttendOp::Around::merged) return refuse_picture();
     const int stride = o.then < 0 ? 0 : FoldStates::stride_of(buffers_.field(o.then).value_dim);
     const int states = o.then < 0 ? -1 : buffers_.add_floats(std::int64_t{o.heads} * stride);
     rows_.push_later([=, this] {
@@ -188,12 +188,21 @@ class Lowering {
     });
   }
 
-  // Those of towers, whose pictures the CPU computes.
-  template <class O>
-  void add(const O&) {
-    refuse_picture();
+  // --- what pictures need ---
+
+  void add(const BlendRowsOp& o) {
+    rows_.push_later(
+        [=, this] { return std::make_unique<BlendStage>(o, buffers_.vector(o.table), buffers_.rows(o.out)); });
   }
-  void refuse_picture() { error_ = unsupported_on_device("a picture's tower"); }
+  void add(const GatherRowsOp& o) {
+    rows_.push_later([=, this] { return std::make_unique<GatherStage>(o, buffers_.rows(o.in), buffers_.rows(o.out)); });
+  }
+  void add(const AllRowsOp&) { rows_.push<AllRowsStage>(); }
+  void add(const GiveOp& o) {
+    const int aside = buffers_.add_floats(o.in.width);
+    rows_.push_later(
+        [=, this] { return std::make_unique<GiveStage>(o, buffers_.rows(o.in), buffers_.floats_at(aside)); });
+  }
 
   // --- once addresses are known ---
 

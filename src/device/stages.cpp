@@ -8,13 +8,6 @@
 namespace espalier::device {
 namespace {
 
-// Memory that a stage keeps, larger where a step needs more.
-void grow(const Device& device, Memory& memory, std::size_t bytes) {
-  if (memory.size() >= bytes) return;
-  memory = {};
-  memory = given_by_device(device.allocate(bytes + bytes / 2));
-}
-
 // How many pieces keep the device busy where its blocks of threads alone do not. together: of those that a multiprocessor shall have.
 int pieces_of(const Device& device, std::int64_t thread_blocks, std::int64_t together, std::int64_t blocks) {
   constexpr std::int64_t kLeastBlocks = 4;  // of positions, of a piece
@@ -242,9 +235,9 @@ void KeepStage::launch(Launches& launches) {
   if (map_ == nullptr) return;
   for (const auto& [rows, width] : live_) {
     launches.run(kEspalierGather,
-                 GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false});
+                 GatherTask{rows.first, rows.stride, aside_, width, width, map_, nullptr, rows_, 1, false, false});
     launches.run(kEspalierGather,
-                 GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false});
+                 GatherTask{aside_, width, rows.first, rows.stride, width, nullptr, nullptr, rows_, 1, false, false});
   }
 }
 

@@ -43,6 +43,7 @@ void Step::begin_phase() {
   tiles_.clear();
   attended_.clear();
   parts_ = {};
+  adapted_ = {};
   put_angles();
 }
 
@@ -138,6 +139,21 @@ const Step::Tiles& Step::tiles(const Attended& attended, const cuda::TensorCut& 
       .emplace(key, Tiles{memory_.put(of.few), memory_.put(of.many), static_cast<int>(of.few.size()),
                           static_cast<int>(of.many.size()), of.few_queries, of.many_queries})
       .first->second;
+}
+
+const cuda::AdaptedBatch& Step::adapted() {
+  if (adapted_.rows != nullptr) return adapted_;
+  std::vector<int> rows;
+  std::vector<cuda::AdapterTile> tiles;
+  for (int group = 0; const AdaptedRows& own : pass_.adapted()) {
+    const auto first = static_cast<int>(rows.size()), count = static_cast<int>(own.rows.size());
+    for (int at = 0; at < count; at += cuda::kAdapterRows)
+      tiles.push_back({group, first + at, std::min(cuda::kAdapterRows, count - at)});
+    rows.insert(rows.end(), own.rows.begin(), own.rows.end());
+    ++group;
+  }
+  adapted_ = {memory_.put(rows), memory_.put(tiles), static_cast<int>(tiles.size()), static_cast<int>(rows.size())};
+  return adapted_;
 }
 
 cuda::SequenceParts Step::sequence_parts() {

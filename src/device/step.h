@@ -3,7 +3,7 @@
 //
 // A step has two phases: all rows, and those that are left behind a KeepRowsOp. Each has its own positions and angles.
 // Order: begin(); prepare() of every stage in order, which puts what it needs into memory and leaves the rows as it will have
-// them; send(); launch() of every stage in order. Threads: one. Fails: with DeviceFailure.
+// them; send(); launch() of every stage in order; finish() once that is done. Threads: one. Fails: with DeviceFailure.
 #pragma once
 
 #include <map>
@@ -14,6 +14,7 @@
 #include "device/launches.h"
 #include "device/rows_task.h"
 #include "device/step_memory.h"
+#include "kernels/cuda/adapters_task.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/sequence_parts.h"
 #include "model/cpu/lower.h"
@@ -75,6 +76,8 @@ class Step {
   };
   const Tiles& tiles(const Attended& attended, const cuda::TensorCut& cut);
   cuda::SequenceParts sequence_parts();
+  // The rows that have adapters, grouped as Pass::adapted() has them.
+  const cuda::AdaptedBatch& adapted();
 
  private:
   void begin_phase();
@@ -93,6 +96,7 @@ class Step {
   std::map<std::tuple<bool, AttendOp::Around, Visibility>, Attended> attended_;
   std::map<std::pair<const Attended*, int>, Tiles> tiles_;  // by heads of a tile
   cuda::SequenceParts parts_{};
+  cuda::AdaptedBatch adapted_{};
 };
 
 // Some work of a device, one launch or several.
@@ -101,6 +105,7 @@ class DeviceStage {
   virtual ~DeviceStage() = default;
   virtual void prepare(Step& step) = 0;
   virtual void launch(Launches& launches) = 0;
+  virtual void finish() {}  // once the device has done all that was launched
 };
 using DeviceStages = std::vector<std::unique_ptr<DeviceStage>>;
 

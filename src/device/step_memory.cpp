@@ -33,4 +33,10 @@ void StepMemory::send(Launches& launches) {
                   std::min((chunk.used + kPage - 1) / kPage * kPage, chunk.host.size()));
 }
 
+void grow(const Device& device, Memory& memory, std::size_t bytes) {
+  if (memory.size() >= bytes) return;
+  memory = {};
+  memory = given_by_device(device.allocate(bytes + bytes / 2));
+}
+
 }  // namespace espalier::device

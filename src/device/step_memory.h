@@ -53,4 +53,7 @@ class StepMemory {
   std::size_t at_ = 0;  // the chunk in use
 };
 
+// Memory that a stage keeps, larger where a step needs more. Throws DeviceFailure when memory is short.
+void grow(const Device& device, Memory& memory, std::size_t bytes);
+
 }  // namespace espalier::device

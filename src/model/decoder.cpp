@@ -158,9 +158,8 @@ std::span<float> Decoder::forward(const Batch& batch, const KvView& kv) {
 }
 
 Result<std::shared_ptr<const LoraAdapter>> Decoder::bind(const AdapterFile& file) const {
-  if (impl_->options.backend != nullptr)
-    return Error{Error::Kind::unsupported, "adapters are computed on the CPU alone: --device cpu", "device", {}};
-  return bind_adapter(file, {impl_->spec, impl_->program, impl_->naming, impl_->loaded.matrices});
+  return bind_adapter(file,
+                      {impl_->spec, impl_->program, impl_->naming, impl_->loaded.matrices, impl_->options.backend});
 }
 
 std::span<const float> Decoder::finish(std::span<const float* const> vectors,

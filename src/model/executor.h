@@ -4,6 +4,7 @@
 // DeviceFailure where a device fails in the middle of a step.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -16,6 +17,8 @@
 
 namespace espalier {
 
+class AdapterElsewhere;
+class LoraAdapter;
 struct Loaded;
 struct Program;
 
@@ -51,6 +54,11 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) = 0;
+  // Memory, zeros, for keys and values that its programs keep. Fails: out_of_memory.
+  virtual Result<std::shared_ptr<std::byte>> room(std::size_t bytes) = 0;
+  // What it needs of an adapter to compute with it (model/adapters/adapter.h), as long as the adapter lives; null: nothing. Any
+  // thread, also while it computes. Fails: out_of_memory.
+  virtual Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter& adapter) = 0;
 };
 
 // The CPU's.

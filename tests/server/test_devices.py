@@ -1,10 +1,13 @@
 """A server that computes on the emulated device: in exact mode its answers are the CPU's, with tree, constraints, drafts, disk and
-recurrent states; a device that is not there is refused."""
+recurrent states, LoRA adapters and pictures; a device that is not there is refused."""
 import json
+import pathlib
 import tempfile
 import unittest
 
-from harness import GOLDEN, MODEL, Server, in_parallel
+from harness import GOLDEN, MODEL, SOURCE, Server, in_parallel
+from picture_checks import data_url
+from test_lora import ADMIN, asked, goldens_of, model_folder, some_adapter
 
 EXACT = ("--activations", "f32")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}}, "required": ["name", "age"]}
@@ -133,6 +136,60 @@ class EmulatedDevice(unittest.TestCase):
                 again = server.generate(**body)
             self.assertEqual(again["output_ids"], first["output_ids"])
             self.assertGreaterEqual(again["meta_info"]["cached_tokens"], 80)
+
+
+class Adapters(unittest.TestCase):
+    """Adapters that come and go, several in one batch, pooled and replaced matrices among them: the CPU's answers."""
+
+    def answers(self, folder, *flags):
+        adapters = goldens_of("llama3-tied-gqa")
+        told = []
+        with Server(*EXACT, *flags, "--admin-api-key", "secret", "--lora-dir", str(folder), model=model_folder("llama3-tied-gqa"),
+                    *[f"--lora-paths={name}={path}" for name, (path, _) in adapters.items()]) as server:
+            self.assertEqual(server.get("/get_server_info").json["device"], "emu" if flags else "cpu")
+            names = [*adapters, None]
+
+            def together(names):
+                prompts = [[3 + i, 9, 40, 77 + i, 12][:2 + i % 4] for i in range(12)]
+                body = asked(prompts, 8, return_logprob=True)
+                body["lora_path"] = [names[i % len(names)] for i in range(12)]
+                reply = server.post("/generate", body)
+                self.assertEqual(reply.status, 200, reply.body)
+                return [(one["output_ids"], one["meta_info"]["output_token_logprobs"]) for one in reply.json]
+
+            told.append(together(names))
+            for seed in range(3):
+                body = {"lora_name": "comes", "lora_path": str(seed)}
+                self.assertEqual(server.post("/load_lora_adapter", body, headers=ADMIN).status, 200)
+                told.append(together([*names, "comes"]))
+                self.assertEqual(server.post("/unload_lora_adapter", {"lora_name": "comes"}, headers=ADMIN).status, 200)
+                self.assertEqual(server.post("/generate", asked([3, 9], 1, "comes")).status, 404)
+        self.assertEqual(len({json.dumps(one) for one in told[1:]}), 3, "the three that came differ")
+        return told
+
+    def test_answers_are_the_cpus_bits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(3):
+                some_adapter(pathlib.Path(folder) / str(seed), seed)
+            self.assertEqual(self.answers(folder, "--device", "emu"), self.answers(folder))
+
+
+class Pictures(unittest.TestCase):
+    def test_the_tower_of_a_picture_gives_the_cpus_bits(self):
+        folder = next(iter(sorted((SOURCE / "tests" / "data" / "goldens" / "models").glob("mm-*"))))
+        golden = json.loads((folder / "golden.json").read_text())
+        case = next(c for c in golden["cases"] if c["images"] and all((folder / name).exists() for name in c["images"]))
+        body = {"input_ids": case["tokens_one_placeholder_per_image"], "image_data": [data_url(folder / name) for name in case["images"]],
+                "return_logprob": True, "sampling_params": {"temperature": 0, "max_new_tokens": 6, "ignore_eos": True}}
+
+        def told(*flags):
+            with Server(*EXACT, *flags, model=folder) as server:
+                reply = server.generate(**body)
+                if flags:
+                    self.assertNotIn("the tower is computed on the CPU", server.text())
+                return reply["output_ids"], reply["meta_info"]["output_token_logprobs"]
+
+        self.assertEqual(told("--device", "emu"), told())
 
 
 class Refused(unittest.TestCase):

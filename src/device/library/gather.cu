@@ -12,7 +12,7 @@ ESPALIER_ON_DEVICE void put(const GatherTask& t, const std::int32_t* group, int 
 
 ESPALIER_ON_DEVICE void add_up(const GatherTask& t, const std::int32_t* group, const float* weights, float* to) {
   for (std::int64_t i = simt::thread(); i < t.width; i += simt::threads()) {
-    float sum = 0.0f;
+    float sum = t.add ? to[i] : 0.0f;
     for (int j = 0; j < t.count; ++j) {
       const float weight = weights != nullptr ? weights[j] : 1.0f;
       if (group[j] >= 0 && weight != 0.0f) sum = fmaf(weight, t.from[group[j] * t.from_stride + i], sum);

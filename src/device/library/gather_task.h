@@ -21,6 +21,7 @@ struct GatherTask {
   const float* weights;     // [rows][count], or null
   int rows, count;
   bool sum;  // weights null: the mean
+  bool add;  // to what `to` has, of sums with weights
 };
 void gather(simt::Stream stream, const GatherTask& task);
 

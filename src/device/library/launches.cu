@@ -4,6 +4,7 @@
 #include "device/library/gather_task.h"
 #include "device/rows_task.h"
 #include "device/sample_task.h"
+#include "kernels/cuda/adapters_task.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/experts_task.h"
 #include "kernels/cuda/multiply_task.h"
@@ -64,6 +65,12 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(sample, stream, task, bytes);
     case kEspalierAttendTensor:
       return with(cuda::attend_tensor, stream, task, bytes);
+    case kEspalierShrink:
+      return with(cuda::shrink, stream, task, bytes);
+    case kEspalierExpand:
+      return with(cuda::expand, stream, task, bytes);
+    case kEspalierJoinGates:
+      return with(cuda::join_gates, stream, task, bytes);
     default:
       return false;
   }

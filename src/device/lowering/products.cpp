@@ -52,9 +52,24 @@ MatmulTask Products::task_of(MatrixId id, std::size_t part) const {
   return task;
 }
 
+Products::Input Products::seen_by_adapters(MatrixId id, const Rows& in, bool wide) {
+  return matrices_.part(id, 0).order != nullptr ? Input{in} : input(in, linear(id).parts().front(), nullptr, wide);
+}
+
+const void* Products::first_of(const Input& input) const {
+  return input.buffer < 0 ? static_cast<const void*>(buffers_.rows(input.floats).first)
+                          : buffers_.bytes_at(input.buffer);
+}
+
+std::size_t Products::stride_of(const Input& input) const {
+  return input.buffer < 0 ? static_cast<std::size_t>(buffers_.rows(input.floats).stride) * sizeof(float) : input.stride;
+}
+
 void Products::multiply(MatrixId id, const Rows& in, const Output& out, Finish finish, bool wide) {
   const Linear& layer = linear(id);
   const float* const bias = matrices_.bias(id);
+  const Input seen = seen_by_adapters(id, in, wide);
+  const AdaptedLayer adapted{id, &layer, finish, bias, loaded_.with.mode == Activations::f32, for_adapters_};
   std::int64_t at = 0;
   for (std::size_t part = 0; part < layer.parts().size(); ++part) {
     const PackedMatrix& matrix = layer.parts()[part];
@@ -67,12 +82,16 @@ void Products::multiply(MatrixId id, const Rows& in, const Output& out, Finish f
     task.of.bias = bias != nullptr ? bias + at : nullptr;
     const std::int64_t column = layer.gated() ? 0 : at;
     rows_.push_later([=, this]() mutable {
-      const BatchRows floats = buffers_.rows(from.floats), to = out();
-      task.of.x = from.buffer < 0 ? static_cast<const void*>(floats.first) : buffers_.bytes_at(from.buffer);
-      task.of.x_stride = from.buffer < 0 ? static_cast<std::size_t>(floats.stride) * sizeof(float) : from.stride;
+      const BatchRows to = out();
+      task.of.x = first_of(from);
+      task.of.x_stride = stride_of(from);
       task.of.out = to.first + column;
       task.of.out_stride = to.stride;
-      return std::make_unique<MultiplyStage>(task);
+      const AdaptedRowsIn rows{seen.buffer < 0 ? RowFormat::f32 : form_of(layer.parts().front(), wide), first_of(seen),
+                               stride_of(seen), buffers_.rows(in)};
+      return with_adapters(adapted, part, rows, to, task.of, [task](const MatmulTask& of) {
+        return std::make_unique<MultiplyStage>(cuda::MultiplyTask{of, task.type, task.rows_as});
+      });
     });
     at += matrix.outputs();
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "device/adapter_stage.h"
 #include "device/lowering/rows_maker.h"
 
 namespace espalier::device {
@@ -36,6 +37,11 @@ class Products {
   void forget_changed(const Op& op);
 
  private:
+  // The rows of a layer as its adapters read them: as its first part does, but in no order.
+  Input seen_by_adapters(MatrixId id, const Rows& in, bool wide);
+  const void* first_of(const Input& input) const;
+  std::size_t stride_of(const Input& input) const;
+
   struct Converted {
     Rows rows;
     RowFormat form;
@@ -47,6 +53,7 @@ class Products {
   ProgramBuffers& buffers_;
   RowsMaker& rows_;
   std::vector<Converted> converted_;
+  std::shared_ptr<AdapterMemory> for_adapters_ = std::make_shared<AdapterMemory>();
 };
 
 }  // namespace espalier::device

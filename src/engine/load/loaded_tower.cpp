@@ -11,8 +11,9 @@ namespace {
 
 constexpr int kLongestSpan = 2048;                     // image tokens that are computed at once
 constexpr int kLeastRows = 4096, kMostRows = 1 << 16;  // patches of one picture
-constexpr std::int64_t kRowFloats = 16;   // of one patch, times the width of the tower's rows, all buffers together
-constexpr std::int64_t kMemoryShare = 8;  // of what is left, that the tower may compute in
+constexpr std::int64_t kRowFloats = 16;  // of one patch, times the width of the tower's rows, all buffers together
+// Of what is left, that the tower may compute in; a device gives it whether or not a picture comes.
+constexpr std::int64_t kMemoryShare = 8, kDeviceShare = 32;
 
 bool sees_both_ways(const Program& program) {
   return std::ranges::any_of(program.ops, [](const Op& op) {
@@ -23,9 +24,11 @@ bool sees_both_ways(const Program& program) {
 }
 
 // As many patches as memory has room for.
-int most_rows_of(const TowerSpec& spec) {
+int most_rows_of(const TowerSpec& spec, const DeviceToCompute* compute) {
   const std::int64_t row = kRowFloats * static_cast<std::int64_t>(sizeof(float)) * std::max(1, spec.body.hidden);
-  return static_cast<int>(std::clamp<std::int64_t>(memory_room().pages / kMemoryShare / row, kLeastRows, kMostRows));
+  const std::int64_t room =
+      compute != nullptr ? compute->room().pages / kDeviceShare : memory_room().pages / kMemoryShare;
+  return static_cast<int>(std::clamp<std::int64_t>(room / row, kLeastRows, kMostRows));
 }
 
 }  // namespace
@@ -39,22 +42,24 @@ Result<int> longest_span_of(const ModelFiles& files, int context) {
 
 Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,
                                                 const Program& decoder, ComputeTeam& team,
-                                                const Engine::Progress& progress) {
+                                                const DeviceToCompute* compute, const Engine::Progress& progress) {
   if (!files.tower) return std::unique_ptr<LoadedTower>();
   auto loaded = std::make_unique<LoadedTower>();
   loaded->spec = *files.tower;
-  const int most_rows = most_rows_of(loaded->spec);
+  const int most_rows = most_rows_of(loaded->spec, compute);
   const auto report = [&](int done, int total) {
     if (progress) progress("loading the tower", static_cast<double>(done) / total);
   };
   const Weights weights =
       files.tower_weights ? Weights(*files.tower_weights, Naming::hf) : Weights(*files.weights, files.naming);
-  auto tower = Tower::load(loaded->spec, weights, {chosen.activations, most_rows}, team, report);
+  auto tower = Tower::load(loaded->spec, weights, {chosen.activations, most_rows, backend_of(compute)}, team, report);
   if (!tower.ok() && tower.error().kind == Error::Kind::bad_file && !files.tower_named) {
     log::warning("the text model is served alone, its tower cannot be loaded: {}", tower.error().message);
     return std::unique_ptr<LoadedTower>();
   }
   if (!tower.ok()) return tower.error();
+  if (const std::string& why = (*tower)->on_cpu_because(); !why.empty())
+    log::warning("the tower is computed on the CPU: {}", why);
   loaded->weight_bytes = (*tower)->weight_bytes();
   loaded->working_bytes =
       kLeastRows * kRowFloats * static_cast<std::int64_t>(sizeof(float)) * std::max(1, loaded->spec.body.hidden);

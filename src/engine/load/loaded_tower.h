@@ -1,7 +1,8 @@
 // loaded_tower.h: the vision tower that a checkpoint brings, as far as it is supported here.
 //
 // A checkpoint whose files lack the tower's tensors serves its text model alone, and the log says so; so does one whose
-// tower was found beside it (tower_file.h), but not one whose tower's file was named.
+// tower was found beside it (tower_file.h), but not one whose tower's file was named. It computes where the text model
+// does, but on the CPU where a device cannot compute its program (the log says so).
 // Threads: one, while a model is loaded. Fails: bad_file naming field or tensor; out_of_memory.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "base/system/memory_room.h"
 #include "engine/engine_options.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_model.h"
 #include "engine/pictures/prompt_pictures.h"
 #include "engine/pictures/tower_queue.h"
@@ -31,6 +33,6 @@ Result<int> longest_span_of(const ModelFiles& files, int context);
 // Null: the model takes no pictures. `decoder`: of the text model.
 Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,
                                                 const Program& decoder, ComputeTeam& team,
-                                                const Engine::Progress& progress);
+                                                const DeviceToCompute* compute, const Engine::Progress& progress);
 
 }  // namespace espalier

@@ -32,6 +32,12 @@ struct AdaptedTable {
   Tensor whole;  // of the adapter's file
 };
 
+// What another memory than the host's holds of an adapter (Backend::send()).
+class AdapterElsewhere {
+ public:
+  virtual ~AdapterElsewhere() = default;
+};
+
 // One adapter, bound to one model.
 class LoraAdapter {
  public:
@@ -39,6 +45,10 @@ class LoraAdapter {
   const LowRank* factors(MatrixId id) const { return find(factors_, id); }
   const WholeMatrix* whole(MatrixId id) const { return find(whole_, id); }
   const AdaptedTable* table(TableId id) const { return find(tables_, id); }
+  const std::map<MatrixId, LowRank>& all_factors() const { return factors_; }
+  const std::map<MatrixId, WholeMatrix>& all_whole() const { return whole_; }
+  // Of the back end that its model computes with; null: the CPU.
+  const AdapterElsewhere* elsewhere() const { return elsewhere_.get(); }
 
   // Of its contents and of nothing else: equal for equal files, wherever they lie and whatever they are called.
   const std::string& print() const { return print_; }
@@ -59,6 +69,7 @@ class LoraAdapter {
   std::size_t bytes_ = 0;
   int rank_ = 0;
   std::shared_ptr<const TensorFile> file_;  // that tables lie in; null: nothing does
+  std::shared_ptr<const AdapterElsewhere> elsewhere_;
 };
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 
 #include "base/json/json.h"  // in_quotes
 #include "model/adapters/module_index.h"
+#include "model/executor.h"
 #include "model/program/builder.h"
 #include "tensor/decode.h"
 
@@ -18,15 +19,16 @@ Error cannot_adapt(std::string message, const std::string& module) {
 }
 
 // Some rows of stored tensors, one below the other, in panels: as they are stored where they are alike, else as floats.
+// plain: quantised ones become floats too.
 struct StoredRow {
   const Tensor* tensor;
   std::int64_t row;
 };
-Result<PackedMatrix> pack_rows(const std::vector<StoredRow>& rows, std::int64_t k) {
+Result<PackedMatrix> pack_rows(const std::vector<StoredRow>& rows, std::int64_t k, bool plain) {
   const DType type = rows.front().tensor->dtype;
   const bool alike = std::ranges::all_of(rows, [&](const StoredRow& r) { return r.tensor->dtype == type; });
   const auto count = static_cast<std::int64_t>(rows.size());
-  if (alike && panel_layout(type).ok() && k % block_shape(type).elements == 0)
+  if (alike && !(plain && is_quantised(type)) && panel_layout(type).ok() && k % block_shape(type).elements == 0)
     return PackedMatrix::pack(type, count, k, [&](std::int64_t i) {
       const StoredRow& r = rows[static_cast<std::size_t>(i)];
       return r.tensor->row(r.row);
@@ -68,6 +70,9 @@ class AdapterBinding {
     for (const auto& [id, table] : out_->tables_)
       out_->bytes_ +=
           table.down.size() * sizeof(float) + (table.rank > 0 ? table.up.bytes() : 0) + table.whole.data.size();
+    if (host_.backend != nullptr) {
+      ESP_TRY(out_->elsewhere_, host_.backend->send(*out_));
+    }
     return std::shared_ptr<const LoraAdapter>(std::move(out_));
   }
 
@@ -98,6 +103,7 @@ class AdapterBinding {
            });
   }
   const MatrixNeed& need(MatrixId id) const { return named_->needs.matrices[static_cast<std::size_t>(id)]; }
+  bool plain() const { return host_.backend != nullptr; }
   const Linear& matrix(MatrixId id) const { return host_.matrices[static_cast<std::size_t>(id)]; }
   bool is_paired(MatrixId id) const { return matrix(id).paired(); }
 
@@ -193,7 +199,7 @@ class AdapterBinding {
       made.parts.push_back(std::move(part));
     }
     if (!down.empty()) {
-      ESP_TRY(made.down, pack_rows(down, need(id).inputs));
+      ESP_TRY(made.down, pack_rows(down, need(id).inputs, plain()));
     }
     out_->factors_.emplace(id, std::move(made));
     return success();
@@ -206,7 +212,7 @@ class AdapterBinding {
   Result<> pack_up(const MatrixPart& part, const AdapterFactors& f, const ModulePlace& place, LowRankPart& to) const {
     std::vector<StoredRow> rows;
     for (std::int64_t i = 0; i < part.outputs; ++i) rows.push_back({f.b, stored(part, place, i)});
-    ESP_TRY(const PackedMatrix packed, pack_rows(rows, f.rank()));
+    ESP_TRY(const PackedMatrix packed, pack_rows(rows, f.rank(), plain()));
     ESP_TRY(to.up, packed.trimmed());
     if (f.bias == nullptr) return success();
     const std::vector<float> values = decode(*f.bias);
@@ -272,7 +278,7 @@ class AdapterBinding {
     made.down = by_row(decode(*f.a), f);
     std::vector<StoredRow> up;
     for (std::int64_t i = 0; i < f.b->rows(); ++i) up.push_back({f.b, i});
-    ESP_TRY(made.up, pack_rows(up, f.rank()));
+    ESP_TRY(made.up, pack_rows(up, f.rank(), false));
     out_->rank_ = std::max(out_->rank_, f.rank());
     return success();
   }

@@ -7,7 +7,7 @@
 // the two forms of the architecture have the same matrices.
 // Threads: any, at once with others and with the model's work. Fails: bad_file or unsupported, naming the module: one that
 // the model does not have, shapes that do not fit, modules whose products take no factors (experts, matrices multiplied
-// in groups), norms.
+// in groups), norms; as Backend::send().
 #pragma once
 
 #include <memory>
@@ -20,12 +20,16 @@
 
 namespace espalier {
 
+class Backend;
+
 // What an adapter is bound to: a program and its matrices as they were loaded.
 struct AdapterHost {
   const ModelSpec& spec;
   const Program& program;
   Naming naming;  // of its checkpoint
   const std::vector<Linear>& matrices;
+  // That computes, and gets a copy of what is added to matrices; quantised factors become floats for it. Null: the CPU.
+  Backend* backend = nullptr;
 };
 
 Result<std::shared_ptr<const LoraAdapter>> bind_adapter(const AdapterFile& file, const AdapterHost& host);

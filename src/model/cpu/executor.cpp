@@ -1,6 +1,8 @@
 #include "model/executor.h"
 
+#include "model/adapters/adapter.h"
 #include "model/cpu/lower.h"
+#include "tensor/page_buffer.h"
 
 namespace espalier {
 namespace {
@@ -32,6 +34,14 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<Executor>> lower(const Program& program, Loaded& loaded, int max_rows) override {
     ESP_TRY(Lowered lowered, espalier::lower(program, loaded, max_rows));
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(program, loaded, std::move(lowered)));
+  }
+  Result<std::shared_ptr<std::byte>> room(std::size_t bytes) override {
+    auto pages = std::make_shared<PageBuffer>();
+    ESP_TRY(*pages, PageBuffer::allocate(bytes));
+    return std::shared_ptr<std::byte>(pages, reinterpret_cast<std::byte*>(pages->data()));
+  }
+  Result<std::shared_ptr<const AdapterElsewhere>> send(const LoraAdapter&) override {
+    return std::shared_ptr<const AdapterElsewhere>();
   }
 };
 

@@ -6,6 +6,7 @@
 #include <climits>
 #include <numeric>
 
+#include "model/executor.h"
 #include "model/program/builder.h"
 #include "model/towers/tower_batch.h"
 
@@ -18,6 +19,8 @@ struct Tower::Impl {
   Loaded loaded;
   std::shared_ptr<PanelFile> overflow;
   Lowered lowered{{}, BufferMemory(0), {}};
+  std::unique_ptr<Executor> elsewhere;  // instead of the stages that were lowered; null: these are it
+  std::string on_cpu_because;
   TowerPool pool;
   std::unique_ptr<TowerBatch> batch;  // null: none was begun
   std::optional<Pass> pass;
@@ -27,8 +30,15 @@ struct Tower::Impl {
   Impl(const TowerSpec& s, Program p, const TowerOptions& o, ComputeTeam& team)
       : spec(s), options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
 
-  // So many rows more of the stage at hand.
+  Backend& backend() const { return elsewhere ? *options.backend : cpu_backend(); }
+  bool is_done() const { return !pass || done == (elsewhere ? 1 : lowered.stages.size()); }
+  // So many rows more of the stage at hand; all there is, elsewhere.
   void run_rows(int count) {
+    if (elsewhere) {
+      elsewhere->forward(batch->batch(), pool.view());
+      done = 1;
+      return;
+    }
     Stage& stage = *lowered.stages[done];
     const int rows = pass->rows(), end = static_cast<int>(std::min<std::int64_t>(rows, std::int64_t{row} + count));
     const bool whole = !stage.by_rows() || (row == 0 && end == rows);
@@ -41,6 +51,16 @@ struct Tower::Impl {
 
   Result<> load(const Weights& weights, const LoadProgress& progress) {
     ESP_TRY(overflow, load_needs(program, weights, loaded, progress));
+    if (options.backend != nullptr) {
+      auto there = options.backend->lower(program, loaded, options.max_rows);
+      if (there.ok()) {
+        elsewhere = std::move(there).value();
+        for (Linear& linear : loaded.matrices) linear.forget_panels();
+        return success();
+      }
+      if (there.error().kind != Error::Kind::unsupported) return there.error();
+      on_cpu_because = there.error().message;
+    }
     ESP_TRY(lowered, lower(program, loaded, options.max_rows));
     return success();
   }
@@ -87,6 +107,10 @@ std::size_t Tower::weight_bytes() const {
   return sum;
 }
 
+const std::string& Tower::on_cpu_because() const {
+  return impl_->on_cpu_because;
+}
+
 int Tower::rows_of(std::span<const TowerPicture> pictures) const {
   return TowerBatch::rows_of(impl_->spec.layout(pictures));
 }
@@ -105,7 +129,8 @@ Result<> Tower::begin(std::span<const TowerPicture> pictures) {
                     "smaller pictures",
                     rows, t.options.max_rows),
         "image");
-  ESP_CHECK(t.pool.hold(t.program.keeps, t.options.activations == Activations::f32 ? KvType::f32 : KvType::bf16, rows));
+  ESP_CHECK(t.pool.hold(t.program.keeps, t.options.activations == Activations::f32 ? KvType::f32 : KvType::bf16, rows,
+                        t.backend()));
   t.batch = std::make_unique<TowerBatch>(t.spec, pictures, std::move(layout));
   t.pass.emplace(t.batch->batch(), t.pool.view(), t.loaded.with);
   for (RopeTables& rope : t.loaded.ropes) rope.reserve(t.pass->positions(), t.pass->rope_lengths());
@@ -116,15 +141,14 @@ Result<> Tower::begin(std::span<const TowerPicture> pictures) {
 
 bool Tower::advance(int stages) {
   Impl& t = *impl_;
-  if (!t.pass) return true;
-  for (; stages > 0 && t.done < t.lowered.stages.size(); --stages) t.run_rows(INT_MAX);
-  return t.done == t.lowered.stages.size();
+  for (; stages > 0 && !t.is_done(); --stages) t.run_rows(INT_MAX);
+  return t.is_done();
 }
 
 bool Tower::advance_rows(int rows) {
   Impl& t = *impl_;
-  if (t.pass && t.done < t.lowered.stages.size()) t.run_rows(std::max(1, rows));
-  return !t.pass || t.done == t.lowered.stages.size();
+  if (!t.is_done()) t.run_rows(std::max(1, rows));
+  return t.is_done();
 }
 
 std::vector<PictureFeatures> Tower::take() {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/executor.h"
+
 namespace espalier {
 
-Result<> TowerPool::hold(const Keeps& keeps, KvType type, int rows) {
+Result<> TowerPool::hold(const Keeps& keeps, KvType type, int rows, Backend& backend) {
   if (rows > slots_) {
     const auto segments = static_cast<std::size_t>((rows + kSegmentSlots - 1) / kSegmentSlots);
     memory_.clear();
@@ -13,9 +15,9 @@ Result<> TowerPool::hold(const Keeps& keeps, KvType type, int rows) {
     for (const TokenField& field : keeps.per_token) {
       const std::size_t key = head_bytes(type, field.key_dim), value = head_bytes(type, field.value_dim),
                         segment = std::max(key, value) * static_cast<std::size_t>(field.heads);
-      ESP_TRY(PageBuffer keys, PageBuffer::allocate(segment * segments));
-      ESP_TRY(PageBuffer values, PageBuffer::allocate(segment * segments));
-      layers_.push_back({type, keys.data(), values.data(), nullptr, nullptr, key, value, segment, 0});
+      ESP_TRY(auto keys, backend.room(segment * segments));
+      ESP_TRY(auto values, backend.room(segment * segments));
+      layers_.push_back({type, keys.get(), values.get(), nullptr, nullptr, key, value, segment, 0});
       memory_.push_back(std::move(keys));
       memory_.push_back(std::move(values));
     }

@@ -8,20 +8,19 @@
 
 #include "model/keeps.h"
 #include "model/towers/tower.h"
-#include "tensor/page_buffer.h"
 
 namespace espalier {
 
 // Keys and values of the rows at hand.
 class TowerPool {
  public:
-  // Slots for so many rows; what was held before is lost.
-  Result<> hold(const Keeps& keeps, KvType type, int rows);
+  // Slots for so many rows in a back end's memory; what was held before is lost.
+  Result<> hold(const Keeps& keeps, KvType type, int rows, Backend& backend);
   const KvView& view() const { return view_; }
 
  private:
   int slots_ = 0;
-  std::vector<PageBuffer> memory_;
+  std::vector<std::shared_ptr<std::byte>> memory_;
   std::vector<KvLayer> layers_;
   KvView view_;
 };

@@ -44,8 +44,8 @@ class TowerGolden {
       refusal = read.ok() ? "no tower" : read.error().message;
   }
 
-  std::unique_ptr<Tower> tower(Activations mode) {
-    auto made = Tower::load(*spec, *weights, {mode, 4096}, team);
+  std::unique_ptr<Tower> tower(Activations mode, Backend* backend = nullptr) {
+    auto made = Tower::load(*spec, *weights, {mode, 4096, backend}, team);
     EXPECT_TRUE(made.ok()) << made.error().message;
     return made.ok() ? std::move(made).value() : nullptr;
   }
