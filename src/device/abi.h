@@ -39,6 +39,7 @@ enum EspalierKernel {
   kEspalierGather,
   kEspalierMultiplyTensor,
   kEspalierSample,
+  kEspalierSift,
   kEspalierKernels  // how many there are
 };
 
@@ -63,7 +64,7 @@ struct EspalierDeviceTable {
 
   int (*allocate)(EspalierDevice*, std::size_t, void**);  // aligned to 256
   void (*release)(EspalierDevice*, void*);
-  int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies from and to by itself
+  int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies, and kernels write, by themselves
   void (*release_host)(EspalierDevice*, void*);
   int (*copy)(EspalierDevice*, int stream, void* to, const void* from, std::size_t);  // whatever lies where
   int (*fill)(EspalierDevice*, int stream, void* to, int byte, std::size_t);

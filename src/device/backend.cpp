@@ -35,7 +35,7 @@ class DeviceExecutor final : public Executor {
     drawer_.launch(launches_);
     bring_down(rows, draws.unseen);
     finish();
-    drawer_.take(draws.drawn);
+    drawer_.finish(draws.drawn, loaded_.with.team);
     read(batch, rows);
     return {logits_.as<float>(), static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary_)};
   }
@@ -52,7 +52,7 @@ class DeviceExecutor final : public Executor {
     draw_memory_.send(launches_);
     drawer_.launch(launches_);
     finish();
-    drawer_.take(drawn);
+    drawer_.finish(drawn, loaded_.with.team);
   }
 
  private:

@@ -62,6 +62,8 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::multiply_tensor, stream, task, bytes);
     case kEspalierSample:
       return with(sample, stream, task, bytes);
+    case kEspalierSift:
+      return with(sift, stream, task, bytes);
     default:
       return false;
   }
