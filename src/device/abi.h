@@ -43,6 +43,7 @@ enum EspalierKernel {
   kEspalierShrink,
   kEspalierExpand,
   kEspalierJoinGates,
+  kEspalierSift,
   kEspalierKernels  // how many there are
 };
 
@@ -67,7 +68,7 @@ struct EspalierDeviceTable {
 
   int (*allocate)(EspalierDevice*, std::size_t, void**);  // aligned to 256
   void (*release)(EspalierDevice*, void*);
-  int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies from and to by itself
+  int (*allocate_host)(EspalierDevice*, std::size_t, void**);  // that a device copies, and kernels write, by themselves
   void (*release_host)(EspalierDevice*, void*);
   // Memory that the host has, as if it were of allocate_host(), until it is released; any thread. 0: done.
   int (*pin)(EspalierDevice*, void*, std::size_t);

@@ -53,7 +53,7 @@ class DeviceExecutor final : public Executor {
     const Begun done = *std::exchange(begun_, std::nullopt);
     given_by_device(device_.wait());
     for (const auto& stage : lowered_.stages) stage->finish();
-    drawer_.take(done.draws.drawn);
+    drawer_.finish(done.draws.drawn, loaded_.with.team);
     read(done);
     return {logits_.as<float>(), static_cast<std::size_t>(done.rows) * static_cast<std::size_t>(vocabulary_)};
   }
@@ -71,7 +71,7 @@ class DeviceExecutor final : public Executor {
     drawer_.launch(launches_);
     graphs_.go(launches_);
     given_by_device(device_.wait());
-    drawer_.take(drawn);
+    drawer_.finish(drawn, loaded_.with.team);
   }
 
  private:

@@ -199,9 +199,12 @@ class Bench {
     task.logits = there.as<float>();
     std::vector<std::uint32_t> mask((static_cast<std::size_t>(task.vocabulary) + 31) / 32);
     for (auto& word : mask) word = static_cast<std::uint32_t>(rng_());
+    SamplingParams params;
+    params.temperature = 0.8;
     std::vector<RowDraw> draws;
     for (int row = 0; row < rows; ++row)
-      draws.push_back({row, false, 1.25, 0.37, row % 2 == 0 ? std::span<const std::uint32_t>() : mask});
+      draws.push_back({row, &params, 0.37, row % 2 == 0 ? std::span<const std::uint32_t>() : mask});
+    ComputeTeam team(1);
     device::RowDrawer drawer(*device_, task);
     device::StepMemory memory(*device_);
     device::Launches launches;
@@ -215,10 +218,10 @@ class Bench {
     };
     const double time = seconds([&] { draw(draws); });
     std::vector<DrawnToken> together(draws.size()), alone(1);
-    drawer.take(together);
+    drawer.finish(together, team);
     draw(std::span(draws).last(1));
     must(device_->wait());
-    drawer.take(alone);
+    drawer.finish(alone, team);
     check(alone[0].token == together.back().token && alone[0].probability == together.back().probability,
           fmt::format("tokens of {} rows", rows));
     tell(fmt::format("tokens of {} x {} logits", rows, task.vocabulary), time,

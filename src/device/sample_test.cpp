@@ -29,7 +29,7 @@ struct Wanted {
   double uniform;
   std::vector<std::uint32_t> mask;  // empty: all tokens
 
-  RowDraw draw() const { return {row, params.greedy(), params.greedy() ? 1 : 1 / params.temperature, uniform, mask}; }
+  RowDraw draw() const { return {row, &params, uniform, mask}; }
 };
 
 void expect_same(const DrawnToken& got, const Wanted& wanted, std::vector<float> logits) {
@@ -43,8 +43,9 @@ void expect_same(const DrawnToken& got, const Wanted& wanted, std::vector<float>
   if (!want.ok()) return;
   ASSERT_EQ(got.token, want->token);
   ASSERT_EQ(got.probability, want->probability);
+  if (!wanted.params.greedy() && wanted.params.filters(logits.size())) return;
   sampling::RowScan scan;
-  scan_row(logits, wanted.mask, wanted.draw().sharpness, sampling::ScanFor::sums, scan);
+  scan_row(logits, wanted.mask, wanted.draw().sharpness(), sampling::ScanFor::sums, scan);
   ASSERT_EQ(got.total, scan.total);
 }
 
@@ -52,6 +53,7 @@ class DeviceSample : public ::testing::TestWithParam<Kind> {
  protected:
   std::mt19937_64 rng{testing::seed()};
   std::unique_ptr<Device> device = Device::open(GetParam()).value();
+  ComputeTeam team{2};
 
   double random_uniform() { return std::uniform_real_distribution<double>(0, 1)(rng); }
   std::vector<float> random_row(int size) {
@@ -74,11 +76,14 @@ class DeviceSample : public ::testing::TestWithParam<Kind> {
     wanted.params.temperature = rng() % 3 == 0 ? 0 : 0.05 + static_cast<double>(rng() % 40) / 10;
     if (rng() % 3 == 0) wanted.uniform = rng() % 2 == 0 ? 0 : kMostUniform;
     if (rng() % 2 == 0) wanted.mask = random_mask(size);
+    if (rng() % 3 == 0) wanted.params.top_p = rng() % 4 == 0 ? 0.9999 : 0.05 + 0.01 * static_cast<double>(rng() % 95);
+    if (rng() % 5 == 0) wanted.params.top_k = static_cast<int>(2 + rng() % 300);
+    if (rng() % 5 == 0) wanted.params.min_p = 1e-4 * static_cast<double>(rng() % 3000);
     return wanted;
   }
 
   std::vector<DrawnToken> draw(const std::vector<std::vector<float>>& rows, const std::vector<Wanted>& wanted,
-                               float scale = 1, float cap = 0) {
+                               float scale = 1, float cap = 0, int room = 500) {
     const std::size_t width = rows.front().size(), stride = width + 5;
     std::vector<float> all(stride * rows.size(), inf);  // between rows: what would be seen
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -90,7 +95,7 @@ class DeviceSample : public ::testing::TestWithParam<Kind> {
     task.vocabulary = static_cast<int>(width);
     task.scale = scale;
     task.cap = cap;
-    RowDrawer drawer(*device, task);
+    RowDrawer drawer(*device, task, room);
     std::vector<RowDraw> draws;
     for (const Wanted& one : wanted) draws.push_back(one.draw());
     StepMemory memory(*device);
@@ -104,7 +109,7 @@ class DeviceSample : public ::testing::TestWithParam<Kind> {
       drawer.launch(launches);
       launches.go(*device);
       EXPECT_TRUE(device->wait().ok());
-      drawer.take(out);
+      drawer.finish(out, team);
     }
     return out;
   }
@@ -234,7 +239,6 @@ class DeviceDraws : public DeviceSample {
     return {begin, begin + kVocabulary};
   }
 
-  ComputeTeam team{2};
   DeviceBackend backend{*device};
   std::unique_ptr<DummyWeights> dummy;
   std::unique_ptr<Decoder> model;

@@ -8,17 +8,19 @@
 #include <cstdint>
 #include <span>
 
+#include "espalier/sampling.h"
 #include "espalier/types.h"
 
 namespace espalier {
 
-// A token that is wanted of a row without penalties and filters: the likeliest, or one by temperature and noise.
+// A token that is wanted of a row: the likeliest, or one by temperature, filters and noise.
 struct RowDraw {
-  int row;  // of the wanted ones (Batch::logit_rows); several may be drawn of the same
-  bool greedy;
-  double sharpness;                          // 1 / temperature; 1 when greedy
+  int row;                                   // of the wanted ones (Batch::logit_rows); several may be drawn of the same
+  const SamplingParams* params;              // without penalties and biases, which are not looked at
   double uniform;                            // in [0, 1), of the request's noise
   std::span<const std::uint32_t> mask = {};  // bit i % 32 of word i / 32: token i may come; empty: all
+
+  double sharpness() const { return params->greedy() ? 1 : 1 / params->temperature; }
 };
 
 // Why there is no token.
@@ -33,7 +35,7 @@ struct DrawnToken {
   TokenId token;
   RowFault fault;
   double probability;  // in the distribution that it was drawn from; 1 when greedy
-  double total;        // sum of exp((x - max) * sharpness) over what may come
+  double total;        // sum of exp((x - max) * sharpness) over what may come; not of filtered rows
 };
 
 // What a batch's rows of logits are wanted for, where a model draws (Model::draws()).

@@ -36,20 +36,14 @@ Result<> check_input(const PickInput& in) {
   return success();
 }
 
-// The smallest float that is not below `bound`.
-float at_or_above(double bound) {
-  auto rounded = static_cast<float>(bound);
-  return rounded < bound ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded;
-}
-
 }  // namespace
 
 // Scans the (penalised) row; afterwards scan_.max is a finite allowed logit.
 Result<> Sampler::prepare(const PickInput& in, bool filtered) {
   const SamplingParams& p = *in.params;
   double sharpness = p.greedy() ? 1 : 1 / p.temperature;
-  bool sums = !p.greedy() && (!filtered || p.top_p < 1);
-  scan_row(in.logits, in.mask, sharpness, sums ? ScanFor::sums : ScanFor::maxima, scan_);
+  const ScanFor what = p.greedy() ? ScanFor::maxima : filtered ? sampling::scan_for_filters(p) : ScanFor::sums;
+  scan_row(in.logits, in.mask, sharpness, what, scan_);
   return check_scan(scan_);
 }
 
@@ -61,7 +55,7 @@ Result<Pick> Sampler::pick(const PickInput& in) {
   if (in.params->greedy()) return likeliest(in);
   if (!filtered) return draw_from_row(in);
   filter(in);
-  return draw_from_candidates(in.uniform);
+  return filtered_.draw(in.uniform);
 }
 
 Pick Sampler::likeliest(const PickInput& in) const {
@@ -72,78 +66,10 @@ Pick Sampler::likeliest(const PickInput& in) const {
   return {static_cast<TokenId>(token), 1};
 }
 
-// Leaves exactly the kept tokens in candidates_, weighed.
 void Sampler::filter(const PickInput& in) {
-  const SamplingParams& p = *in.params;
   const std::size_t vocabulary = in.logits.size();
-  bool by_count = p.top_k > 0 && static_cast<std::size_t>(p.top_k) < vocabulary;
-  bool by_mass = p.top_p < 1;
-  // Each filter says how small a kept logit can be; the largest bound decides what is looked at.
-  float at_least = std::numeric_limits<float>::lowest();
-  double max = scan_.max;
-  if (p.min_p > 0) at_least = std::max(at_least, at_or_above(max + p.temperature * std::log(p.min_p)));
-  if (by_mass) {
-    // All tokens of less than (1 - top_p) / vocabulary together have less than 1 - top_p: the rest holds top_p.
-    double least = (1 - p.top_p) * scan_.total / static_cast<double>(vocabulary);
-    double slack = 1e-3;  // far more than the rounding of the weights
-    at_least = std::max(at_least, static_cast<float>(max + p.temperature * std::min(std::log(least) - slack, 0.0)));
-  }
-  if (by_count) at_least = std::max(at_least, sampling::reached_by(scan_, static_cast<std::size_t>(p.top_k), scratch_));
-  gather(in.logits, in.mask, scan_, at_least, candidates_);
-  const std::size_t found = candidates_.count;
-  sampling::weigh({candidates_.logits.data(), found}, scan_.max, scan_.sharpness, {candidates_.weights.data(), found});
-  if (!by_count && !by_mass) return;
-
-  std::size_t count = by_count ? static_cast<std::size_t>(p.top_k) : vocabulary;
-  double mass = by_mass ? p.top_p * scan_.total : std::numeric_limits<double>::infinity();
-  sampling::Cut cut = selection_.cut(candidates_, scan_.max, count, mass);
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < found; ++i) {
-    bool keep = cut.keeps(candidates_.logits[i], candidates_.tokens[i]);
-    candidates_.tokens[kept] = candidates_.tokens[i];
-    candidates_.weights[kept] = candidates_.weights[i];
-    kept += static_cast<std::size_t>(keep);
-  }
-  candidates_.count = kept;
-}
-
-// Sums the kept weights group by group, each in eight lanes; the order depends on nothing but the kept tokens.
-double Sampler::sum_groups() {
-  const std::size_t groups = (candidates_.count + group_size - 1) / group_size;
-  group_sum_.resize(groups);
-  double total = 0;
-  for (std::size_t g = 0; g < groups; ++g) {
-    std::size_t begin = g * group_size;
-    std::size_t end = std::min(begin + group_size, candidates_.count);
-    double lane[8] = {};
-    for (std::size_t i = begin; i < end; ++i) lane[i % 8] += candidates_.weights[i];
-    group_sum_[g] = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-    total += group_sum_[g];
-  }
-  return total;
-}
-
-Pick Sampler::draw_from_candidates(double uniform) {
-  double total = sum_groups();
-  double target = uniform * total;
-  double sum = 0;
-  std::size_t group = 0;
-  for (std::size_t g = 0; g < group_sum_.size(); ++g) {
-    if (!(group_sum_[g] > 0)) continue;
-    group = g;
-    if (sum + group_sum_[g] > target) break;
-    sum += group_sum_[g];
-  }
-  std::size_t begin = group * group_size;
-  std::size_t end = std::min(begin + group_size, candidates_.count);
-  std::size_t last = begin;  // of a weight above zero; the answer when rounding keeps the sum below the target
-  for (std::size_t i = begin; i < end; ++i) {
-    if (!(candidates_.weights[i] > 0)) continue;
-    last = i;
-    sum += candidates_.weights[i];
-    if (sum > target) break;
-  }
-  return {candidates_.tokens[last], candidates_.weights[last] / total};
+  gather(in.logits, in.mask, scan_, filtered_.at_least(*in.params, scan_, vocabulary), filtered_.found());
+  filtered_.keep(*in.params, scan_, vocabulary);
 }
 
 // A copy of one block; -infinity where not allowed.
@@ -172,10 +98,9 @@ Result<std::vector<double>> Sampler::distribution(const PickInput& in) {
     result[likeliest(in).token] = 1;
   } else if (filtered) {
     filter(in);
-    double total = sum_groups();
-    for (std::size_t i = 0; i < candidates_.count; ++i) {
-      result[candidates_.tokens[i]] = candidates_.weights[i] / total;
-    }
+    double total = filtered_.sum();
+    const sampling::Candidates& kept = filtered_.found();
+    for (std::size_t i = 0; i < kept.count; ++i) result[kept.tokens[i]] = kept.weights[i] / total;
   } else {
     for (std::size_t b = 0; b < scan_.block_sum.size(); ++b) {
       if (!(scan_.block_sum[b] > 0)) continue;

@@ -15,10 +15,10 @@
 #include "espalier/error.h"
 #include "espalier/sampling.h"
 #include "espalier/types.h"
+#include "sampling/filtered_draw.h"
 #include "sampling/penalties.h"
 #include "sampling/pick.h"
 #include "sampling/row_scan.h"
-#include "sampling/selection.h"
 
 namespace espalier {
 
@@ -41,21 +41,15 @@ class Sampler {
   Result<std::vector<double>> distribution(const PickInput& input);
 
  private:
-  static constexpr std::size_t group_size = 64;
-
   Result<> prepare(const PickInput& input, bool filtered);
   void filter(const PickInput& input);
   Pick likeliest(const PickInput& input) const;
   Pick draw_from_row(const PickInput& input);
-  double sum_groups();
-  Pick draw_from_candidates(double uniform);
   std::span<float> allowed_block(const PickInput& input, std::size_t block);
 
   sampling::RowScan scan_;
-  sampling::Candidates candidates_;  // after filter(): exactly the kept tokens
-  sampling::Selection selection_;
+  sampling::FilteredDraw filtered_;
   PenalisedRow::Saved saved_;
-  std::vector<double> group_sum_;  // of the kept weights, 64 a group
   std::vector<float> scratch_;
 };
 

@@ -71,6 +71,8 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::expand, stream, task, bytes);
     case kEspalierJoinGates:
       return with(cuda::join_gates, stream, task, bytes);
+    case kEspalierSift:
+      return with(sift, stream, task, bytes);
     default:
       return false;
   }

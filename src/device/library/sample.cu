@@ -89,6 +89,8 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads) void scan_blocks(SampleTask task
     most = x[i] > most ? x[i] : most;
   }
   most = largest(most, memory.max);
+  if (lane == 0 && simt::block_y() >= task.plain && first < task.vocabulary)
+    task.strips[std::int64_t{simt::block_y() - task.plain} * task.strips_of_row() + first / kStrip] = memory.max[strip];
   const int sound = least(1 - not_a_number, memory.not_numbers);
   int best = kNone;
   for (int i = 3; i >= 0; --i)
@@ -193,13 +195,97 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads) void pick_token(SampleTask task)
     out = {first + at, RowFault::none, static_cast<double>(memory.weights[at]) * scale_of_b / total, total};
 }
 
+// --- sifting: block x of a row, row y ---
+
+struct SiftMemory {
+  int counts[kStrips], before[kStrips];
+};
+
+// Each thread's four logits, whether they reach the bound, and how many of its sixteen's do.
+struct Sifted {
+  float x[4];
+  int reaches[4], count = 0;
+
+  ESPALIER_ON_DEVICE Sifted(const SeenRow& row, int first, float least) {
+    for (int i = 0; i < 4; ++i) {
+      x[i] = row.at(first + kLanes * i);
+      reaches[i] = x[i] >= least ? 1 : 0;
+      count += reaches[i];
+    }
+    for (int half = kLanes / 2; half > 0; half /= 2) count = count + simt::of_neighbour_xor<kLanes>(count, half);
+  }
+};
+ESPALIER_ON_DEVICE int sum_of(int value, int* shared) {
+  return joined(value, shared, [](int a, int b) { return a + b; });
+}
+ESPALIER_ON_DEVICE bool none_reaches(const SiftTask& task) {
+  const int y = simt::block_y();
+  return !(task.of.blocks[y * task.of.blocks_of_row() + simt::block_x()].max >= task.least[y]);
+}
+
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads) void count_sifted(SiftTask task) {
+  auto& memory = *simt::shared<SiftMemory>();
+  const SeenRow row(task.of, simt::block_y());
+  const int lane = simt::thread() % kLanes, strip = simt::thread() / kLanes;
+  std::int32_t& found = task.found[simt::block_y() * task.of.blocks_of_row() + simt::block_x()];
+  if (none_reaches(task)) {
+    if (simt::thread() == 0) found = 0;
+    return;
+  }
+  const Sifted sifted(row, simt::block_x() * kBlock + strip * kStrip + lane, task.least[simt::block_y()]);
+  const int count = sum_of(lane == 0 ? sifted.count : 0, memory.counts);
+  if (simt::thread() == 0) found = count;
+}
+
+// How many of the sixteen's lanes below this one say so.
+ESPALIER_ON_DEVICE int lanes_before(int says) {
+  const int lane = simt::thread() % kLanes;
+  int sum = says;
+  for (int step = 1; step < kLanes; step *= 2) {
+    const int below = simt::of_neighbour<kLanes>(sum, lane >= step ? lane - step : lane);
+    if (lane >= step) sum += below;
+  }
+  return sum - says;
+}
+
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads) void put_sifted(SiftTask task) {
+  auto& memory = *simt::shared<SiftMemory>();
+  const SeenRow row(task.of, simt::block_y());
+  const int lane = simt::thread() % kLanes, strip = simt::thread() / kLanes, block_count = task.of.blocks_of_row(),
+            first = simt::block_x() * kBlock + strip * kStrip + lane;
+  const std::int32_t* const found = task.found + simt::block_y() * block_count;
+  const bool last = simt::block_x() == block_count - 1;
+  if (found[simt::block_x()] == 0 && !last) return;
+  int earlier = 0;
+  for (int b = simt::thread(); b < simt::block_x(); b += simt::threads()) earlier += found[b];
+  int at = sum_of(earlier, memory.before);
+  if (last && simt::thread() == 0) task.counts[simt::block_y()] = at + found[simt::block_x()];
+  const Sifted sifted(row, first, task.least[simt::block_y()]);
+  if (lane == 0) memory.counts[strip] = sifted.count;
+  simt::meet();
+  for (int s = 0; s < strip; ++s) at += memory.counts[s];
+  SiftedLogit* const out = task.out + std::int64_t{simt::block_y()} * task.room;
+  for (int i = 0; i < 4; ++i) {
+    const int place = at + lanes_before(sifted.reaches[i]);
+    if (sifted.reaches[i] != 0 && place < task.room) out[place] = {sifted.x[i], first + kLanes * i};
+    at = simt::of_neighbour<kLanes>(place + sifted.reaches[i], kLanes - 1);
+  }
+}
+
 }  // namespace
 
 void sample(simt::Stream stream, const SampleTask& task) {
   const auto blocks = static_cast<unsigned>(task.blocks_of_row()), count = static_cast<unsigned>(task.count);
   simt::launch(stream, {blocks, count, kThreads, sizeof(ScanMemory)}, scan_blocks, task);
   const std::size_t of_blocks = blocks > kBlock ? (blocks - kBlock) * sizeof(double) : 0;
-  simt::launch(stream, {count, 1, kThreads, sizeof(PickMemory) + of_blocks}, pick_token, task);
+  simt::launch(stream, {static_cast<unsigned>(task.plain), 1, kThreads, sizeof(PickMemory) + of_blocks}, pick_token,
+               task);
+}
+
+void sift(simt::Stream stream, const SiftTask& task) {
+  const auto blocks = static_cast<unsigned>(task.of.blocks_of_row()), count = static_cast<unsigned>(task.of.count);
+  simt::launch(stream, {blocks, count, kThreads, sizeof(SiftMemory)}, count_sifted, task);
+  simt::launch(stream, {blocks, count, kThreads, sizeof(SiftMemory)}, put_sifted, task);
 }
 
 }  // namespace espalier::device

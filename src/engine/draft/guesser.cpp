@@ -46,7 +46,7 @@ int Guesser::guess_index(const Turn& turn) {
 void Guesser::add_draw(const Turn& turn, int logit_row) {
   const Sequence& s = *turn.sequence;
   const int index = guess_index(turn);
-  const bool draws = model_.draws() && chooses_plainly(s, index, end_tokens_, model_.vocabulary());
+  const bool draws = model_.draws() && can_be_drawn(s.request->sampling()) && !forbids_tokens(s, index, end_tokens_);
   unseen_.push_back(draws ? 1 : 0);
   if (draws) draws_.push_back(draw_at(s, index, logit_row));
 }

@@ -74,7 +74,7 @@ class Guesser {
 
   // Kept to reuse memory.
   RaggedBatch batch_;
-  std::vector<RowDraw> draws_;         // of a model that draws: guesses that are chosen plainly
+  std::vector<RowDraw> draws_;         // of a model that draws: guesses that it can draw
   std::vector<DrawnToken> drawn_;      // [draws]
   std::vector<unsigned char> unseen_;  // [rows of logits]
 };

@@ -49,14 +49,21 @@ double uniform_at(const Sequence& s, int index) {
 }
 
 RowDraw draw_at(const Sequence& s, int index, int logit_row) {
+  return {logit_row, &s.request->sampling(), uniform_at(s, index)};
+}
+
+bool can_be_drawn(const SamplingParams& params) {
+  return !params.penalises() && params.logit_bias.empty();
+}
+
+bool forbids_tokens(const Sequence& s, int index, std::span<const TokenId> end_tokens) {
   const SamplingParams& p = s.request->sampling();
-  return {logit_row, p.greedy(), p.greedy() ? 1 : 1 / p.temperature, uniform_at(s, index)};
+  return index < p.min_new_tokens && !(p.stop_token_ids.empty() && end_tokens.empty());
 }
 
 bool chooses_plainly(const Sequence& s, int index, std::span<const TokenId> end_tokens, int vocabulary) {
-  const SamplingParams& p = s.request->sampling();
-  const bool forbids = index < p.min_new_tokens && !(p.stop_token_ids.empty() && end_tokens.empty());
-  return !forbids && TiledRow::suits(p, static_cast<std::size_t>(vocabulary));
+  return !forbids_tokens(s, index, end_tokens) &&
+         TiledRow::suits(s.request->sampling(), static_cast<std::size_t>(vocabulary));
 }
 
 std::span<const std::uint32_t> mask_at(const Sequence& s, int index, std::span<const TokenId> end_tokens,

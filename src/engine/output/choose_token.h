@@ -20,8 +20,14 @@ namespace espalier {
 // The uniform number of the sequence's noise at the output number `index`.
 double uniform_at(const Sequence& sequence, int index);
 
-// The token number `index` as a model draws it from its row `logit_row`; without what its mask leaves.
+// The token number `index` as a model draws it from its row `logit_row`, without its mask. It refers to the sequence's request.
 RowDraw draw_at(const Sequence& sequence, int index, int logit_row);
+
+// Whether a model that draws can draw such tokens: nothing changes logits but their mask.
+bool can_be_drawn(const SamplingParams& params);
+
+// Whether some tokens may not come at the output number `index`, whatever the mask.
+bool forbids_tokens(const Sequence& sequence, int index, std::span<const TokenId> end_tokens);
 
 // Whether, masks apart, only the model's logits and the noise decide: nothing is forbidden, penalised or filtered.
 bool chooses_plainly(const Sequence& sequence, int index, std::span<const TokenId> end_tokens, int vocabulary);

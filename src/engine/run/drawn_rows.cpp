@@ -2,7 +2,6 @@
 
 #include "engine/output/choose_token.h"
 #include "sampling/plain_draw.h"
-#include "sampling/tiled_row.h"
 
 namespace espalier {
 namespace {
@@ -24,7 +23,7 @@ void DrawnRows::clear(std::size_t wanted, std::size_t logit_rows) {
 bool DrawnRows::can_draw(const WantedRow& row) const {
   const RequestFields& fields = row.sequence->request->fields();
   return index_of(row) >= 0 && row.forced < 0 && !fields.pooled && !fields.logprobs.enabled &&
-         TiledRow::suits(row.sequence->request->sampling(), static_cast<std::size_t>(model_.vocabulary()));
+         can_be_drawn(row.sequence->request->sampling());
 }
 
 void DrawnRows::add(std::size_t at, const WantedRow& row, int logit_row) {

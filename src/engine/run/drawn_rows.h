@@ -1,4 +1,5 @@
-// drawn_rows.h: those wanted rows whose tokens the model draws itself (model/row_draw.h): chosen plainly, with a mask or without.
+// drawn_rows.h: those wanted rows whose tokens the model draws itself (model/row_draw.h): without penalties and biases, and
+// nobody asks for log-probabilities.
 //
 // What may come is known of some rows before the model computes: their tokens come with its step. The others' masks are waited
 // for beside it, and these rows are drawn by a second call.

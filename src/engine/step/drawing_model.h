@@ -6,10 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "model/model.h"
-#include "sampling/plain_draw.h"
+#include "sampling/sampler.h"
 
 namespace espalier::testing {
 
@@ -27,6 +28,7 @@ class DrawingModel final : public Model {
     Batch without = batch;
     without.draws = nullptr;
     const auto logits = model_.forward(without, kv);
+    while_it_computes();
     whole_.assign(logits.begin(), logits.end());
     read_ = whole_;
     draw_all(draws.now, draws.drawn);
@@ -43,6 +45,7 @@ class DrawingModel final : public Model {
     behind_step += draws.size();
   }
 
+  std::function<void()> while_it_computes = [] {};
   std::size_t with_step = 0, behind_step = 0, came_down = 0;  // rows so far
 
  private:
@@ -55,20 +58,13 @@ class DrawingModel final : public Model {
   }
   DrawnToken drawn_of(const RowDraw& draw) {
     const auto row = of(whole_, static_cast<std::size_t>(draw.row));
-    std::vector<float> seen(row.begin(), row.end());
-    for (std::size_t i = 0; i < seen.size(); ++i)
-      if (!sampling::allowed(draw.mask, i)) seen[i] = -std::numeric_limits<float>::infinity();
+    const auto pick =
+        Sampler().pick({.logits = row, .params = draw.params, .mask = draw.mask, .uniform = draw.uniform});
+    if (!pick.ok())
+      return {-1, pick.error().code == "no_token_allowed" ? RowFault::none_allowed : RowFault::not_finite, 0, 0};
     sampling::RowScan scan;
-    scan_row(seen, {}, draw.sharpness, sampling::ScanFor::sums, scan);
-    if (!scan.sound) return {-1, RowFault::not_finite, 0, 0};
-    if (!sampling::check_scan(scan).ok()) return {-1, RowFault::none_allowed, 0, 0};
-    if (draw.greedy)
-      return {static_cast<TokenId>(std::ranges::max_element(seen) - seen.begin()), RowFault::none, 1, scan.total};
-    const sampling::PlainDraw plain(scan, draw.uniform);
-    const auto first = plain.block() * sampling::block_size;
-    const Pick pick = plain.from(
-        std::span(seen).subspan(first).first(std::min<std::size_t>(sampling::block_size, seen.size() - first)));
-    return {pick.token, RowFault::none, pick.probability, scan.total};
+    scan_row(row, draw.mask, draw.sharpness(), sampling::ScanFor::sums, scan);
+    return {pick->token, RowFault::none, pick->probability, scan.total};
   }
 
   Model& model_;
