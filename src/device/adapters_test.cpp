@@ -2,6 +2,7 @@
 // adapters do in exact mode, of every golden, mixed with rows of other adapters and of none.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -11,8 +12,10 @@
 #include "device/device_pool.h"
 #include "kernels/matmul/low_rank.h"
 #include "kernels/random_floats.h"
+#include "kernels/sensible_blocks.h"
 #include "model/adapters/adapter_file.h"
 #include "model/config/hf_config.h"
+#include "model/quant/quantised_file.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 #include "testing/golden_name.h"
@@ -293,6 +296,89 @@ TEST_P(EachAdapterOnADevice, GivesTheBitsOfTheCpu) {
     }
   }
 }
+
+// --- quantised models ---
+
+// Tensors in memory of their own.
+class OwnTensors final : public TensorFile {
+ public:
+  const Tensor* add(DType type, Shape shape, std::vector<std::byte> bytes) {
+    tensors_.push_back({"own", type, std::move(shape), values_.emplace_back(std::move(bytes))});
+    return &tensors_.back();
+  }
+  const Tensor* find(std::string_view) const override { return nullptr; }
+  const std::vector<Tensor>& tensors() const override { return none_; }
+
+ private:
+  std::deque<std::vector<std::byte>> values_;
+  std::deque<Tensor> tensors_;
+  std::vector<Tensor> none_;
+};
+
+// Random factors of some matrices of a file's first layer; those of A are quantised.
+AdapterFile random_adapter(std::mt19937_64& rng, const TensorFile& base) {
+  constexpr std::int64_t kRank = 5;
+  auto own = std::make_shared<OwnTensors>();
+  const auto random = [&](DType type, std::int64_t rows, std::int64_t columns) {
+    const BlockShape shape = block_shape(type);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * columns / shape.elements * shape.bytes));
+    for (std::byte& b : bytes) b = static_cast<std::byte>(rng());
+    for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(shape.bytes))
+      testing::make_block(rng, type, bytes.data() + at, 0.05f);
+    return own->add(type, {rows, columns}, std::move(bytes));
+  };
+  AdapterFile out;
+  out.print = "test";
+  for (const char* name : {"self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}) {
+    const std::string module = std::string("model.layers.0.") + name;
+    const Tensor* weight = base.find(module + ".weight");
+    EXPECT_NE(weight, nullptr) << module;
+    if (weight == nullptr) continue;
+    Shape shape = weight->shape;
+    if (weight->maker && weight->maker->turned()) std::swap(shape[0], shape[1]);
+    out.factors.push_back({.module = module,
+                           .a = random(DType::q8_0, kRank, shape[1]),
+                           .b = random(DType::f32, shape[0], kRank),
+                           .scale = 0.5f});
+  }
+  out.file = own;
+  return out;
+}
+
+class QuantisedBaseOnADevice : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(QuantisedBaseOnADevice, GivesTheBitsOfTheCpu) {
+  const auto folder = testing::golden("quant/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no golden here";
+  const auto config = load_hf_config(folder).value();
+  const auto file = QuantisedFile::open(std::make_unique<SafetensorsFile>(SafetensorsFile::open_folder(folder).value()),
+                                        config.quantisation)
+                        .value();
+  std::mt19937_64 rng(testing::seed());
+  const AdapterFile adapter = random_adapter(rng, *file);
+  ComputeTeam team(2);
+  const auto device = Device::open(Kind::emu).value();
+  DeviceBackend backend(*device);
+  std::vector<std::vector<float>> got;
+  for (Backend* by : {static_cast<Backend*>(nullptr), static_cast<Backend*>(&backend)}) {
+    const auto decoder =
+        Decoder::load(config.spec, Weights(*file, Naming::hf), {Activations::f32, 64, by}, team).value();
+    const auto bound = decoder->bind(adapter);
+    ASSERT_TRUE(bound.ok()) << bound.error().message;
+    testing::SmallPool pool(decoder->keeps(), KvType::f32, 64);
+    testing::DevicePool there(*device, decoder->keeps(), KvType::f32);
+    Together batch;
+    batch.add(std::vector<TokenId>{1, 9, 40, 3, 77}, bound->get());
+    batch.add(std::vector<TokenId>{12, 5}, nullptr);
+    got.push_back(batch.run(*decoder, by == nullptr ? pool.layers : there.pool().layers));
+  }
+  EXPECT_EQ(got[1], got[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, QuantisedBaseOnADevice,
+                         ::testing::Values("q-gptq-g32", "q-gptq-g64-act", "q-awq-g32", "q-fp8-block", "ct-mixed",
+                                           "gptq-widths"),
+                         testing::golden_name);
 
 // Promise 1, in both modes; and an adapter leaves while others stay.
 TEST(MixedAdaptersOnADevice, EachRowHasTheBitsThatItHasAlone) {
