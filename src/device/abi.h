@@ -36,7 +36,6 @@ enum EspalierKernel {
   kEspalierMoveTokens,
   kEspalierLoadTokens,
   kEspalierGather,
-  kEspalierMultiplyTensor,
   kEspalierKernels  // how many there are
 };
 

@@ -1,5 +1,5 @@
 // Whole models on a device against the CPU in exact mode: the same bits, of every golden, whatever the batch; and what the device
-// keeps of the text too.
+// keeps of the text too. In the default mode near the reference, as the CPU is, and the same bits whatever the batch.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -8,7 +8,9 @@
 #include "device/backend.h"
 #include "device/random_panels.h"
 #include "model/config/hf_config.h"
+#include "model/golden_distance.h"
 #include "model/small_pool.h"
+#include "tensor/decode.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
 #include "testing/golden_name.h"
@@ -54,12 +56,33 @@ class DevicePool {
   Memory state_;
 };
 
+nlohmann::json read_golden(const std::filesystem::path& folder) {
+  return nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+}
+// A prompt of a golden.
+struct Prompt {
+  std::vector<TokenId> tokens;
+  std::string logits;  // the name of what is expected
+
+  // Of those that are one batch.
+  static Prompt longest(const nlohmann::json& golden) {
+    Prompt out;
+    for (std::size_t i = 0; i < golden["prompts"].size(); ++i) {
+      const std::vector<TokenId> tokens = golden["prompts"][i]["tokens"];
+      if (tokens.size() > out.tokens.size() && tokens.size() <= kMostRows)
+        out = {tokens, "p" + std::to_string(i) + ".logits"};
+    }
+    return out;
+  }
+};
+
 class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Backend* backend) {
+  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Backend* backend,
+                                Activations mode = Activations::f32) {
     auto config = load_hf_config(folder);
     EXPECT_TRUE(config.ok()) << config.error().message;
-    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {Activations::f32, kMostRows, backend}, team);
+    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {mode, kMostRows, backend}, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
     return decoder.ok() ? std::move(decoder).value() : nullptr;
   }
@@ -70,9 +93,7 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
     const auto file = SafetensorsFile::open_folder(folder).value();
     const auto cpu = load(folder, file, nullptr), there = load(folder, file, &backend);
     ASSERT_TRUE(cpu && there);
-    const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-    std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
-    tokens.resize(std::min<std::size_t>(tokens.size(), kMostRows));
+    const std::vector<TokenId> tokens = Prompt::longest(read_golden(folder)).tokens;
     Computed want;
     SmallPool pool(cpu->keeps(), KvType::f32, 256);
     want.logits = all_logits(*cpu, pool, tokens, kMostRows);
@@ -88,6 +109,41 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  // In the default mode.
+  void expect_to_be_near_the_reference(const std::filesystem::path& folder, Kind kind) {
+    const auto device = Device::open(kind).value();
+    DeviceBackend backend(*device);
+    const auto file = SafetensorsFile::open_folder(folder).value();
+    const auto there = load(folder, file, &backend, Activations::int8);
+    ASSERT_TRUE(there);
+    const auto golden = read_golden(folder);
+    const Prompt prompt = Prompt::longest(golden);
+    const auto in_chunks = [&](int chunk) {
+      Computed got;
+      DevicePool own(*device, there->keeps(), KvType::bf16);
+      got.logits = all_logits(*there, own.pool(), prompt.tokens, chunk);
+      own.bring(got);
+      return got;
+    };
+    const Computed at_once = in_chunks(kMostRows);
+    for (const int chunk : {33, 7, 1}) {
+      const Computed got = in_chunks(chunk);
+      EXPECT_EQ(got.logits, at_once.logits) << "chunks of " << chunk;
+      EXPECT_EQ(got.kept, at_once.kept) << "chunks of " << chunk;
+      EXPECT_EQ(got.state, at_once.state) << "chunks of " << chunk;
+      if (HasFailure()) return;
+    }
+    testing::GoldenDistance distance;
+    const auto want = decode(*SafetensorsFile::open(folder / "logits.safetensors").value().find(prompt.logits));
+    ASSERT_EQ(at_once.logits.size(), want.size());
+    distance.add(at_once.logits, want, static_cast<std::size_t>(there->vocabulary()), golden["logit_std"]);
+    const auto bounds = testing::GoldenBounds::of(GetParam(), golden, there->program());
+    if (!bounds.mean_alone) {
+      EXPECT_LE(distance.p95(), bounds.p95);
+    }
+    EXPECT_LE(distance.root_mean_square(), bounds.root_mean_square);
+  }
+
   ComputeTeam team{2};
 };
 
@@ -95,6 +151,12 @@ TEST_P(EachTextModelOnADevice, GivesTheBitsOfTheCpu) {
   const auto folder = testing::golden("models/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   for (const Kind kind : testing::device_kinds()) expect_the_bits_of_the_cpu(folder, kind);
+}
+
+TEST_P(EachTextModelOnADevice, DefaultModeStaysNearTheReferenceWithTheSameBitsInAnyBatch) {
+  const auto folder = testing::golden("models/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  for (const Kind kind : testing::device_kinds()) expect_to_be_near_the_reference(folder, kind);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModelOnADevice, ::testing::ValuesIn(testing::text_goldens()),

@@ -231,7 +231,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     task.bias = p.with_bias ? biases.as<const float>() : nullptr;
     task.finish = p.finish;
     task.paired = p.paired;
-    device_->run(kEspalierMultiplyTensor, cuda::MultiplyTensorTask{task});
+    device_->run(kEspalierMultiply, MultiplyTask{task, DType::bf16, RowFormat::bf16});
     const auto all = testing::from_device<float>(*device_, results);
     return {all.begin() + begin * p.outputs, all.begin() + end * p.outputs};
   }

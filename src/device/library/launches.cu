@@ -57,8 +57,6 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::load_tokens, stream, task, bytes);
     case kEspalierGather:
       return with(gather, stream, task, bytes);
-    case kEspalierMultiplyTensor:
-      return with(cuda::multiply_tensor, stream, task, bytes);
     default:
       return false;
   }
