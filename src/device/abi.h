@@ -36,6 +36,7 @@ enum EspalierKernel {
   kEspalierMoveTokens,
   kEspalierLoadTokens,
   kEspalierGather,
+  kEspalierMultiplyByWgmma,  // not there: the device is no Hopper
   kEspalierKernels  // how many there are
 };
 

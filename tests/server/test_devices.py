@@ -1,5 +1,5 @@
 """A server that computes on the emulated device: in exact mode its answers are the CPU's, with tree, constraints, drafts, disk and
-recurrent states; a device that is not there is refused."""
+recurrent states; in the default mode they do not depend on what else it computes. A device that is not there is refused."""
 import json
 import tempfile
 import unittest
@@ -41,6 +41,14 @@ class EmulatedDevice(unittest.TestCase):
 
     def test_answers_are_the_cpus_bits(self):
         self.same_as_cpu()
+
+    def test_in_the_default_mode_an_answer_is_the_same_alone_and_in_company(self):
+        wanted = list(bodies())
+        with Server("--device", "emu") as server:
+            alone = [answers(server, [body])[0] for body in wanted]
+        with Server("--device", "emu") as server:
+            self.assertEqual(answers(server, wanted), alone)
+            self.assertEqual(answers(server, wanted), alone, "out of the tree")
 
     def test_keys_of_eight_bits_and_drafts_from_the_tree_change_nothing(self):
         self.same_as_cpu("--kv-cache-dtype", "int8", "--speculative-algorithm", "tree")

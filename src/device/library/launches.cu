@@ -57,6 +57,9 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::load_tokens, stream, task, bytes);
     case kEspalierGather:
       return with(gather, stream, task, bytes);
+    case kEspalierMultiplyByWgmma:
+      return bytes == sizeof(cuda::MultiplyTask) &&
+             cuda::multiply_by_wgmma(stream, *static_cast<const cuda::MultiplyTask*>(task));
     default:
       return false;
   }

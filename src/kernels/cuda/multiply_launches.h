@@ -32,8 +32,9 @@ constexpr DType panel_type(DType type) {
 // Of bf16, by tensor cores.
 void multiply_tensor(simt::Stream stream, const MultiplyWork& work);
 
-// Of many rows, by wgmma. False: this is no Hopper, or these are experts; nothing was launched.
-bool multiply_hopper(simt::Stream stream, const MultiplyWork& work);
+// The same by wgmma. False, and nothing was launched: this is no Hopper, its wgmma rounds otherwise than its mma, these are
+// experts, or tiles would be too few for all multiprocessors.
+bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work);
 
 // Each of a panel_type().
 MultiplyLaunches multiply_plain(DType type);   // floats, and codes that are floats

@@ -330,6 +330,7 @@ void multiply_tensor(simt::Stream stream, const MultiplyWork& work) {
   using Large = ManyShape<4, 4, 2, 4>;
   constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
   const int rows = work.usual_rows();
+  if (rows > 32 && multiply_many_by_wgmma(stream, work)) return;
   if (rows <= 8)
     launch_few<1>(stream, work);
   else if (rows <= 32)
