@@ -36,7 +36,7 @@ using Empty = cutlass::arch::ClusterBarrier;
 constexpr int kPanels = 8, kWarpGroups = 2, kThreads = 128 * (1 + kWarpGroups);
 constexpr int kValues = 64, kGroupStages = 1024 / kValues;  // of K, in a stage; stages of a group
 constexpr int kPair = 64, kPanelBytes = kValues / 2 * kPair, kRowBytes = kValues * 2;
-constexpr int kPitch = 68;  // floats of a row of sums on their way out: 64 columns of a warp group, and a gap
+constexpr int kPitch = 66;  // floats of a row of sums on their way out: 64 columns of a warp group, and a gap
 
 // A block's shared memory, with kRows rows: stages of panels and rows, sums of 64 rows for each warp group, barriers.
 template <int kRows>
