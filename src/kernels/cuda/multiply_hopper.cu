@@ -1,12 +1,12 @@
-// Products of many rows of bf16 by Hopper's tensor cores (wgmma), for sm_90a alone; elsewhere multiply_tensor.cu computes them.
+// Products of many rows of bf16 by Hopper's tensor cores (wgmma), for sm_90a alone; elsewhere multiply_tensor.cu computes
+// them.
 //
-// The blocks of a cluster, two or four, take the same rows, each with eight panels of its own. A thread of theirs asks the tensor
-// memory accelerator for 64 values of K at a time: of its panels, and of its part of the rows, which come to all of them. Two
-// warp groups multiply: a panel for each warp, whose words become register A of a product as they are, while rows stay in
-// shared memory.
-// Values of K meet as in multiply_tensor.cu: 16 in a step, in order, groups of 1,024 from zero. So what a row gets does not
-// depend on how many rows a block takes, and a device whose wgmma rounds as its mma gives the same bits with both
-// (settle_products() asks it).
+// The blocks of a cluster, two or four, take the same rows, each with eight panels of its own. A thread of theirs asks the
+// tensor memory accelerator for 64 values of K at a time: of its panels, and of its part of the rows, which come to all of
+// them. Two warp groups multiply: a panel for each warp, whose words become register A of a product as they are, while rows
+// stay in shared memory. Values of K meet as in multiply_tensor.cu: 16 in a step, in order, groups of 1,024 from zero. So what
+// a row gets does not depend on how many rows a block takes, and a device whose wgmma rounds as its mma gives the same bits
+// with both (settle_products() asks it).
 // A block stays and takes one tile after the other: the next one's first values come while the last one's sums are stored.
 #include "kernels/cuda/multiply_launches.h"
 #include "kernels/cuda/multiply_task.h"
@@ -59,6 +59,7 @@ struct Tiles {
   __host__ __device__ int count() const { return of_rows * of_panels; }
 };
 
+// The instruction: 64 columns, kRows rows, 16 values of K.
 template <int kRows>
 struct Atom;
 template <>
