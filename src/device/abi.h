@@ -37,14 +37,14 @@ enum EspalierKernel {
   kEspalierMoveTokens,
   kEspalierLoadTokens,
   kEspalierGather,
-  kEspalierMultiplyTensor,
   kEspalierSample,
   kEspalierAttendTensor,
   kEspalierShrink,
   kEspalierExpand,
   kEspalierJoinGates,
   kEspalierSift,
-  kEspalierKernels  // how many there are
+  kEspalierMultiplyByWgmma,  // not there: the device is no Hopper
+  kEspalierKernels           // how many there are
 };
 
 struct EspalierDevice;

@@ -43,6 +43,7 @@ class Bench {
     for (const DType type :
          {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
+    multiply_by_wgmma();
     for (const int rows : {1, 8, 64}) attend(rows);
     for (const int rows : {1, 16, 256}) sample(rows);
     return wrong_ ? 1 : 0;
@@ -95,22 +96,18 @@ class Bench {
   }
 
   // Weights as large as an 8B model's, eight of them in turns, so that no cache holds them.
-  void multiply(DType type) {
+  void multiply(DType type, EspalierKernel by = kEspalierMultiply, std::string_view how = "") {
+    const RowFormat format = type == DType::bf16 ? RowFormat::bf16 : RowFormat::int8;
     const std::int64_t k = o_.small ? 512 : 4096, outputs = o_.small ? 256 : 14336;
-    const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : 512;
+    const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : format == RowFormat::bf16 ? 4096 : 512;
     const PackedMatrix one = testing::random_panels(rng_, type, outputs, k);
     std::vector<Memory> weights;
     for (int i = 0; i < copies; ++i)
       weights.push_back(device_->upload(std::span<const std::byte>(one.memory())).value());
-    const bool whole = is_quantised(type);
-    const RowFormat format = whole ? RowFormat::int8 : RowFormat::f32;
     const std::size_t stride = row_bytes(format, k);
     const auto floats = random_floats(rng_, static_cast<std::size_t>(most * k));
     std::vector<std::byte> x(stride * static_cast<std::size_t>(most));
-    if (whole)
-      convert_rows(cpu_kernels(), format, floats.data(), k, k, 0, most, x.data());
-    else
-      std::memcpy(x.data(), floats.data(), x.size());
+    convert_rows(cpu_kernels(), format, floats.data(), k, k, 0, most, x.data());
     const Memory rows_there = on_device(*device_, x),
                  out = device_->allocate(static_cast<std::size_t>(most * outputs) * 4).value();
     cuda::MultiplyTask task{{}, type, format};
@@ -128,14 +125,21 @@ class Bench {
       std::size_t turn = 0;
       const double time = seconds([&] {
         task.of.panels = weights[turn++ % weights.size()].as<const std::uint8_t>();
-        device_->run(kEspalierMultiply, task);
+        device_->run(by, task);
       });
       const auto got = testing::from_device<float>(*device_, out);
       if (alone.empty()) alone.assign(got.begin(), got.begin() + outputs);
-      check(std::equal(alone.begin(), alone.end(), got.begin()), fmt::format("{} x {} rows", name(type), rows));
-      tell(fmt::format("{} {} x {}, {} rows", name(type), outputs, k, rows), time, static_cast<double>(one.bytes()),
+      check(std::equal(alone.begin(), alone.end(), got.begin()), fmt::format("{}{} x {} rows", name(type), how, rows));
+      tell(fmt::format("{}{} {} x {}, {} rows", name(type), how, outputs, k, rows), time,
+           static_cast<double>(one.bytes()),
            2.0 * static_cast<double>(rows) * static_cast<double>(k) * static_cast<double>(outputs));
     }
+  }
+
+  // The same by Hopper's own instructions alone, where they are there.
+  void multiply_by_wgmma() {
+    device_->run(kEspalierMultiplyByWgmma, cuda::MultiplyTask{{}, DType::bf16, RowFormat::bf16});
+    if (device_->wait().ok()) multiply(DType::bf16, kEspalierMultiplyByWgmma, " by wgmma");
   }
 
   // Decoding of an 8B model's layer: 32 heads over 8, of 128, keys and values of bf16.

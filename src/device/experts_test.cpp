@@ -131,16 +131,15 @@ TEST_P(Experts, RowsAreGatheredByPlaceWithWeightsOrWithout) {
     }
 }
 
+// Of bf16 rows, which the CPU multiplies otherwise, as a product of these rows alone does.
 TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
   struct Form {
     DType type;
     RowFormat format;
   };
-  constexpr Form kForms[] = {{DType::q8_0, RowFormat::int8},
-                             {DType::q4_k, RowFormat::int8},
-                             {DType::q6_k, RowFormat::int16},
-                             {DType::q4_0, RowFormat::f32},
-                             {DType::bf16, RowFormat::f32}};
+  constexpr Form kForms[] = {{DType::q8_0, RowFormat::int8},  {DType::q4_k, RowFormat::int8},
+                             {DType::q6_k, RowFormat::int16}, {DType::q4_0, RowFormat::f32},
+                             {DType::bf16, RowFormat::f32},   {DType::bf16, RowFormat::bf16}};
   for (const Form& form : kForms)
     for (int i = 0; i < 6; ++i) {
       const bool paired = i % 2 == 1, with_bias = i % 3 == 0;
@@ -196,17 +195,23 @@ TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
       there.of.out = out_there.as<float>();
       device_->run(kEspalierMultiplyExperts, there);
 
-      task.x = x.data();
-      task.out = out.data();
-      const MatmulKernel kernel = matmul_kernel(cpu, form.type, form.format);
+      const bool alone = form.format == RowFormat::bf16;
+      const Memory alone_there = testing::on_device(*device_, out);
+      task.x = alone ? rows_there.data() : x.data();
+      task.out = alone ? alone_there.as<float>() : out.data();
       for (int e = 0; e < count; ++e) {
         const auto at = static_cast<std::size_t>(e);
-        task.panels = experts[at].panel(0);
-        task.bias = with_bias ? biases[at].data() : nullptr;
+        task.panels = alone ? panels[at] : experts[at].panel(0);
+        task.bias = !with_bias ? nullptr : alone ? bias_of[at] : biases[at].data();
         task.row_begin = places.begin[at];
         task.row_end = places.begin[at + 1];
-        if (task.row_begin < task.row_end) kernel(task);
+        if (task.row_begin == task.row_end) continue;
+        if (alone)
+          device_->run(kEspalierMultiply, cuda::MultiplyTask{task, form.type, form.format});
+        else
+          matmul_kernel(cpu, form.type, form.format)(task);
       }
+      if (alone) out = testing::from_device<float>(*device_, alone_there);
       EXPECT_EQ(testing::from_device<float>(*device_, out_there), out) << name(form.type) << " " << i;
     }
 }

@@ -212,7 +212,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
   }
   static std::size_t stride(std::int64_t k) { return row_bytes(RowFormat::bf16, k); }
 
-  std::vector<float> rows_of(const Product& p, int begin, int end) {
+  std::vector<float> rows_of(const Product& p, int begin, int end, EspalierKernel by = kEspalierMultiply) {
     const Memory panels = device_->upload(p.weights.memory()).value(), rows = testing::on_device(*device_, p.x),
                  biases = testing::on_device(*device_, p.bias), results = testing::on_device(*device_, p.before);
     MatmulTask task{};
@@ -231,9 +231,14 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     task.bias = p.with_bias ? biases.as<const float>() : nullptr;
     task.finish = p.finish;
     task.paired = p.paired;
-    device_->run(kEspalierMultiplyTensor, cuda::MultiplyTensorTask{task});
+    device_->run(by, MultiplyTask{task, DType::bf16, RowFormat::bf16});
     const auto all = testing::from_device<float>(*device_, results);
     return {all.begin() + begin * p.outputs, all.begin() + end * p.outputs};
+  }
+  // Hopper's own instructions, which no emulated device has.
+  bool has_wgmma() const {
+    device_->run(kEspalierMultiplyByWgmma, MultiplyTask{{}, DType::bf16, RowFormat::bf16});
+    return device_->wait().ok();
   }
   // The same by the CPU's exact kernel, of the same numbers of sixteen bits.
   std::vector<float> exact_rows_of(const Product& p, int rows) {
@@ -300,7 +305,7 @@ TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
     std::int64_t k, outputs;
     int rows;
   };
-  for (const Size size : {Size{3100, 40, 150}, Size{36, 1536, 900}}) {  // the second: enough for large tiles
+  for (const Size size : {Size{3100, 40, 150}, Size{36, 2560, 700}}) {  // the second: enough for large tiles
     const Product p = random_product(size.k, size.outputs, size.rows);
     const auto together = rows_of(p, 0, size.rows);
     for (const int count : {1, 8, 9, 32, 33, 64, 65, 100})
@@ -311,6 +316,50 @@ TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
             << count << " from " << begin;
       }
   }
+}
+
+TEST_P(MultiplyTensor, WgmmaIsCloseToTheExactProduct) {
+  if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
+  for (const std::int64_t k : {1, 31, 64, 97, 1024, 1025, 2500, 9000})
+    for (const int rows : {1, 64, 65, 200, 500})
+      for (const std::int64_t outputs : {16, 35, 130, 300}) {
+        Product p = random_product(k, outputs, rows);
+        if (rows % 2 == 0) p.weights = p.weights.trimmed().value();
+        EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-5)
+            << k << ", " << rows << " rows, " << outputs << " outputs";
+      }
+}
+
+TEST_P(MultiplyTensor, WgmmaFinishesSumsAsOtherProductsDo) {
+  if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
+  for (const int rows : {3, 70, 200})
+    for (const bool paired : {false, true})
+      for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
+        if (paired && finish < Finish::gate_silu) continue;
+        const Product p = random_product(130, 151, rows, finish, paired, true);
+        EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-4)
+            << rows << (paired ? " paired" : "");
+      }
+}
+
+// Tiles of 64, 128 and 192 rows, and more of them than the device has places for.
+TEST_P(MultiplyTensor, WgmmaGivesARowTheSameBitsAloneAndInAnyBatch) {
+  if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
+  constexpr std::int64_t kOutputs = 4100;
+  constexpr int kRows = 1500;
+  const Product p = random_product(2100, kOutputs, kRows);
+  const auto together = rows_of(p, 0, kRows, kEspalierMultiplyByWgmma);
+  for (const int count : {1, 8, 64, 65, 128, 129, 192, 193, 400, 1000}) {
+    const int begin = static_cast<int>(rng() % static_cast<unsigned>(kRows - count + 1));
+    const auto some = rows_of(p, begin, begin + count, kEspalierMultiplyByWgmma);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * kOutputs))
+        << count << " from " << begin;
+  }
+  // By mma: near by; where bits differ, models do without wgmma (settle_products()).
+  const auto by_mma = rows_of(p, 0, 32);
+  const std::vector<float> first(together.begin(), together.begin() + static_cast<std::ptrdiff_t>(by_mma.size()));
+  EXPECT_LT(relative_error(first, by_mma), 1e-5);
+  std::printf("%s: wgmma %s the bits of mma\n", device_->name().c_str(), first == by_mma ? "has" : "has NOT");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MultiplyTensor, ::testing::ValuesIn(testing::device_kinds()),

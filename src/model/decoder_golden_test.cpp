@@ -10,6 +10,7 @@
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/decoder.h"
+#include "model/golden_distance.h"
 #include "model/small_pool.h"
 #include "tensor/decode.h"
 #include "tensor/file/gguf.h"
@@ -69,12 +70,6 @@ struct GoldenFolder {
   std::vector<float> logits_of(std::size_t prompt) const {
     return decode(*logits->find("p" + std::to_string(prompt) + ".logits"));
   }
-  // How far the reference's own run in bf16 is from its run in float32, where that is noted; else an empty object.
-  nlohmann::json own_run_in_bf16() const {
-    if (const auto noted = golden.find("bf16_reference"); noted != golden.end()) return *noted;
-    const auto all = nlohmann::json::parse(testing::read_file(testing::data("goldens/bf16_reference.json")));
-    return all.value(name, nlohmann::json::object());
-  }
 
   std::string name;
   std::filesystem::path folder;
@@ -115,37 +110,6 @@ TEST_P(EachTextModel, ExactModeMeetsTheFloat32Tolerance) {
   std::printf("%-24s worst error %.1e of the logits' spread\n", GetParam().c_str(), worst_of_all);
 }
 
-// How far logits lie from the reference's, in parts of their spread: of 95 % of positions, and over all.
-struct Distance {
-  std::vector<double> worst;  // of each position
-  double squares = 0;
-  std::size_t values = 0;
-
-  void add(std::span<const float> got, std::span<const float> want, std::size_t vocabulary, double spread) {
-    for (std::size_t row = 0; row < got.size(); row += vocabulary) {
-      double most = 0;
-      for (std::size_t i = row; i < row + vocabulary; ++i) {
-        const double difference = (static_cast<double>(got[i]) - static_cast<double>(want[i])) / spread;
-        most = std::max(most, std::abs(difference));
-        squares += difference * difference;
-      }
-      worst.push_back(most);
-    }
-    values += got.size();
-  }
-  double p95() {
-    std::ranges::sort(worst);
-    return worst[worst.size() * 95 / 100];
-  }
-  double root_mean_square() const { return std::sqrt(squares / static_cast<double>(values)); }
-};
-
-bool has_experts(const Program& program) {
-  return std::ranges::any_of(program.ops, [](const Op& op) { return std::holds_alternative<ExpertsOp>(op); });
-}
-
-// A changed choice of experts changes all that follows: mixtures are judged by the mean alone. Where the reference's own
-// run in bf16 lies near a bound, the golden says how far (or goldens/bf16_reference.json), and 1.3 times that is the bound.
 TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
   GoldenFolder g(GetParam());
   if (g.folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
@@ -153,7 +117,7 @@ TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
   auto config = load_hf_config(g.folder);
   const auto decoder = g.load(file, config, Naming::hf, Activations::int8);
   ASSERT_TRUE(decoder);
-  Distance distance;
+  testing::GoldenDistance distance;
   for (std::size_t p = 0; p < g.golden["prompts"].size(); ++p) {
     const std::vector<TokenId> tokens = g.golden["prompts"][p]["tokens"];
     SmallPool pool(decoder->keeps(), KvType::bf16, 256);
@@ -162,15 +126,11 @@ TEST_P(EachTextModel, DefaultModeStaysNearTheReference) {
     ASSERT_EQ(got.size(), want.size());
     distance.add(got, want, static_cast<std::size_t>(decoder->vocabulary()), g.golden["logit_std"]);
   }
-  const bool experts = has_experts(decoder->program());
-  double most_p95 = 0.25, most_rms = experts ? 0.2 : 0.05;
-  const nlohmann::json own = g.own_run_in_bf16();
-  most_p95 = std::max(most_p95, 1.3 * own.value("p95", 0.0));
-  most_rms = std::max(most_rms, 1.3 * own.value("rms", 0.0));
-  if (!experts) {
-    EXPECT_LE(distance.p95(), most_p95);
+  const auto bounds = testing::GoldenBounds::of(GetParam(), g.golden, decoder->program());
+  if (!bounds.mean_alone) {
+    EXPECT_LE(distance.p95(), bounds.p95);
   }
-  EXPECT_LE(distance.root_mean_square(), most_rms);
+  EXPECT_LE(distance.root_mean_square(), bounds.root_mean_square);
   std::printf("%-24s default mode: p95 %.3f, root mean square %.3f of the logits' spread\n", GetParam().c_str(),
               distance.p95(), distance.root_mean_square());
 }

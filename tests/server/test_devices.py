@@ -1,5 +1,6 @@
 """A server that computes on the emulated device: in exact mode its answers are the CPU's, with tree, constraints, drafts, disk and
-recurrent states, LoRA adapters and pictures; a device that is not there is refused."""
+recurrent states, LoRA adapters and pictures; in the default mode they do not depend on what else it computes. A device that is not
+there is refused."""
 import json
 import pathlib
 import tempfile
@@ -78,6 +79,14 @@ class EmulatedDevice(unittest.TestCase):
 
     def test_guesses_of_the_models_own_layer_change_nothing(self):
         self.same_as_cpu("--speculative-algorithm", "NEXTN", model=MODEL.parent.parent / "nextn" / "nextn-glm4-moe", wanted=list(mixed_bodies())[:6])
+
+    def test_in_the_default_mode_an_answer_is_the_same_alone_and_in_company(self):
+        wanted = list(bodies())
+        with Server("--device", "emu") as server:
+            alone = [answers(server, [body])[0] for body in wanted]
+        with Server("--device", "emu") as server:
+            self.assertEqual(answers(server, wanted), alone)
+            self.assertEqual(answers(server, wanted), alone, "out of the tree")
 
     def test_keys_of_eight_bits_and_drafts_from_the_tree_change_nothing(self):
         self.same_as_cpu("--kv-cache-dtype", "int8", "--speculative-algorithm", "tree")

@@ -7,6 +7,7 @@
 
 #include "device/abi.h"
 #include "device/library/launches.h"
+#include "kernels/cuda/multiply_task.h"
 
 struct EspalierDevice {
   int number = 0;
@@ -51,7 +52,10 @@ EspalierDevice* open_device(int number, char* why_not, std::size_t room) {
   for (cudaStream_t& stream : device->streams)
     if (result == cudaSuccess) result = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (result == cudaSuccess) result = cudaEventCreateWithFlags(&device->event, cudaEventDisableTiming);
-  if (result == cudaSuccess) return device;
+  if (result == cudaSuccess) {
+    espalier::cuda::settle_products(device->streams[kEspalierCompute]);
+    return device;
+  }
   tell(why_not, room, result);
   close_device(device);
   return nullptr;

@@ -59,8 +59,6 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::load_tokens, stream, task, bytes);
     case kEspalierGather:
       return with(gather, stream, task, bytes);
-    case kEspalierMultiplyTensor:
-      return with(cuda::multiply_tensor, stream, task, bytes);
     case kEspalierSample:
       return with(sample, stream, task, bytes);
     case kEspalierAttendTensor:
@@ -73,6 +71,9 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(cuda::join_gates, stream, task, bytes);
     case kEspalierSift:
       return with(sift, stream, task, bytes);
+    case kEspalierMultiplyByWgmma:
+      return bytes == sizeof(cuda::MultiplyTask) &&
+             cuda::multiply_by_wgmma(stream, *static_cast<const cuda::MultiplyTask*>(task));
     default:
       return false;
   }

@@ -273,6 +273,7 @@ ESPALIER_ON_DEVICE void run(const ConvertRowsOp& o, const Row& at) {
   }
   auto* const bytes = reinterpret_cast<std::uint8_t*>(to);
   if (o.to_form == RowFormat::int8) lanes::quantise(from, bytes, o.in.width, 0, o.in.width);
+  if (o.to_form == RowFormat::bf16) lanes::to_bf16(from, reinterpret_cast<std::uint16_t*>(to), o.in.width);
   if (o.to_form == RowFormat::int16) lanes::quantise_wide(from, bytes, o.in.width);
 }
 

@@ -13,10 +13,8 @@ MultiplyLaunch choose(DType stored, RowFormat rows_as) {
   constexpr Among kAmong[] = {multiply_plain, multiply_legacy, multiply_super, multiply_table, multiply_group};
   for (const Among among : kAmong) {
     const MultiplyLaunches of = among(panel_type(stored));
-    const MultiplyLaunch launch = rows_as == RowFormat::f32    ? of.floats
-                                  : rows_as == RowFormat::int8 ? of.bytes
-                                                               : of.two_bytes;
-    if (launch != nullptr) return launch;
+    const MultiplyLaunch by_format[] = {of.floats, of.halves, of.bytes, of.two_bytes};
+    if (const MultiplyLaunch launch = by_format[static_cast<int>(rows_as)]; launch != nullptr) return launch;
   }
   return nullptr;
 }

@@ -13,7 +13,7 @@ using MultiplyLaunch = void (*)(simt::Stream, const MultiplyWork&);
 
 // Of one type, by the form of rows.
 struct MultiplyLaunches {
-  MultiplyLaunch floats = nullptr, bytes = nullptr, two_bytes = nullptr;
+  MultiplyLaunch floats = nullptr, bytes = nullptr, two_bytes = nullptr, halves = nullptr;
 };
 // The type whose panels those of `type` are.
 constexpr DType panel_type(DType type) {
@@ -29,6 +29,13 @@ constexpr DType panel_type(DType type) {
       return type;
   }
 }
+// Of bf16, by tensor cores.
+void multiply_tensor(simt::Stream stream, const MultiplyWork& work);
+
+// The same by wgmma. False, and nothing was launched: this is no Hopper, its wgmma rounds otherwise than its mma, these are
+// experts, or tiles would be too few for all multiprocessors.
+bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work);
+
 // Each of a panel_type().
 MultiplyLaunches multiply_plain(DType type);   // floats, and codes that are floats
 MultiplyLaunches multiply_legacy(DType type);  // Q8_0 to Q5_1, IQ4_NL, MXFP4

@@ -13,7 +13,7 @@ MultiplyLaunches multiply_plain(DType type) {
     case DType::f16:
       return {.floats = floats::launch<floats::Plain<DType::f16>>};
     case DType::bf16:
-      return {.floats = floats::launch<floats::Plain<DType::bf16>>};
+      return {.floats = floats::launch<floats::Plain<DType::bf16>>, .halves = multiply_tensor};
     case DType::f8_32:
       return {.floats = floats::launch<floats::Decoded<of::Float8<DType::f8_32, 32>>>};
     case DType::f8_128:

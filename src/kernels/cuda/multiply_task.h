@@ -1,7 +1,9 @@
 // multiply_task.h: the product of rows and packed weights on a device, out of the CPU's own panels.
 //
-// Every output is computed in one order whatever rows stand beside it, the CPU's: with rows of bytes (int8, int16) exact sums of
-// 32 codes that are folded in order, with floats one multiply-add after the other. So results are the CPU's bits.
+// Every output is computed in one order whatever rows stand beside it. With rows of bytes (int8, int16) these are exact sums of
+// 32 codes that are folded in order, with floats one multiply-add after the other, as on the CPU: results are its bits.
+// Rows of bf16 go through tensor cores, which do not round as a CPU does: not its bits, but the same ones whatever rows stand
+// beside a row. K is summed up in groups of 1,024, each from zero, which are added in order.
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
 
@@ -12,8 +14,8 @@
 
 namespace espalier::cuda {
 
-// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Rows are never of bf16. Panels that are
-// paired come whole; rows that are no floats begin at multiples of 16 bytes.
+// MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Panels that are paired come whole;
+// rows that are no floats begin at multiples of 16 bytes. Rows of bf16 (as to_bf16() makes them) are for panels of bf16.
 struct MultiplyTask {
   MatmulTask of;
   DType type;
@@ -21,12 +23,10 @@ struct MultiplyTask {
 };
 void multiply(simt::Stream stream, const MultiplyTask& task);
 
-// The same of panels and rows of bf16 (rows as to_bf16() makes them) by tensor cores, which do not round as a CPU does: not its
-// bits, but the same ones whatever rows stand beside a row. K is summed up in groups of 1,024, each from zero, which are added in
-// order.
-struct MultiplyTensorTask {
-  MatmulTask of;
-};
-void multiply_tensor(simt::Stream stream, const MultiplyTensorTask& task);
+// Of bf16, by Hopper's wgmma whatever the number of rows, for tests and measurements. False: this is no Hopper.
+bool multiply_by_wgmma(simt::Stream stream, const MultiplyTask& task);
+// Whether wgmma gives the bits that mma gives, on the device that is chosen: until that was seen, multiply() does without it.
+// To be called when a device is opened; takes milliseconds.
+bool settle_products(simt::Stream stream);
 
 }  // namespace espalier::cuda

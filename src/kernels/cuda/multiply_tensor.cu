@@ -1,6 +1,6 @@
 // Products of bf16 by tensor cores: few rows, whose K many warps share, and many rows.
 #include "kernels/cuda/bf16_chunks.h"
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/multiply_launches.h"
 
 namespace espalier::cuda {
 namespace {
@@ -82,7 +82,7 @@ class Few {
       ESPALIER_UNROLL(4)
       for (int i = 0; i < kStage * 64; i += 32)
         copies_.copy16(to + i / 64 * kPanelBytes + place_of(i % 64 + lane), of_panel + i * 16, i / 4 < pairs);
-      std::uint8_t* const to_rows = to + kStage * kPanelBytes + lane * 16;
+      std::uint8_t* const to_rows = to + kStage * kPanelBytes + row_place_of(lane / 4, lane % 4);
       ESPALIER_UNROLL(4)
       for (int tile = 0; tile < kTiles; ++tile) {
         const int row = 8 * tile + lane / 4, last = rows_.end - rows_.begin - 1;
@@ -213,7 +213,8 @@ class Many {
     from_panel_ = simt::kept(panel_of(t_, rows_, first_panel_ + panel) + piece / 4 * 64 + piece % 4 * 16);
     to_panel_ = simt::kept((panel * kStage + piece / 64) * kPanelBytes + place_of(piece % 64));
     from_row_ = simt::kept(row_of(t_, rows_.begin + row) + of_row / 4 * kRowBytes + of_row % 4 * 16);
-    to_row_ = simt::kept(Shape::kPanelSlot + (of_row / 4 * Shape::kBlockRows + row) * kRowBytes + of_row % 4 * 16);
+    to_row_ =
+        simt::kept(Shape::kPanelSlot + of_row / 4 * Shape::kBlockRows * kRowBytes + row_place_of(row, of_row % 4));
   }
   // In order of stages; what is not there becomes zeros. In a slot: [panel][chunk], then [chunk][row].
   ESPALIER_ON_DEVICE void ask(int stage, int stages) {
@@ -324,15 +325,15 @@ void launch_many(simt::Stream stream, const MultiplyWork& work) {
 
 }  // namespace
 
-void multiply_tensor(simt::Stream stream, const MultiplyTensorTask& task) {
-  const MultiplyWork work{task.of, nullptr, nullptr, nullptr, 0, 0};
-  if (work.rows() <= 0 || work.panels() <= 0) return;
+void multiply_tensor(simt::Stream stream, const MultiplyWork& work) {
   using Small = ManyShape<1, 4, 2, 2>;
   using Large = ManyShape<4, 4, 2, 4>;
   constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
-  if (work.rows() <= 8)
+  const int rows = work.usual_rows();
+  if (rows > 32 && multiply_many_by_wgmma(stream, work)) return;
+  if (rows <= 8)
     launch_few<1>(stream, work);
-  else if (work.rows() <= 32)
+  else if (rows <= 32)
     launch_few<4>(stream, work);
   else if (blocks(work.panels(), Large::kBlockPanels) * work.tiles(Large::kBlockRows) < kManyBlocks)
     launch_many<Small>(stream, work);
