@@ -100,7 +100,7 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads, 8) void shrink_kernel(ShrinkTask
 }
 
 // A block of threads: a tile's rows, a panel of B. Shared memory: x A^T of each row.
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads) void expand_kernel(ExpandTask t) {
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads, 8) void expand_kernel(ExpandTask t) {
   const AdapterTile tile = t.of.batch.tiles[simt::block_y()];
   const DeviceLowRank* const factors = t.of.factors[tile.group];
   if (factors == nullptr || simt::block_x() >= factors->panels) return;
