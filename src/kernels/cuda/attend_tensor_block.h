@@ -46,14 +46,14 @@ class BlockSums {
  public:
   float maximum[2], sum[2];  // of a query: of scores, as exponents of 2; of weights
 
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void clear() {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void clear() {
     each<2 * kSixteens, 4>([&](auto i, auto j) { scores_[i][j] = 0.0f; });
   }
   // Scores of 16 * kCount positions from the sixteen kFirst on. queries: of 16, [query][stride bytes]; keys as a stream has
   // them.
   template <int kFirst, int kCount>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(const std::uint8_t* queries, int stride,
-                                                       const std::uint8_t* keys, int pairs) {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void score(const std::uint8_t* queries, int stride, const std::uint8_t* keys,
+                                                  int pairs) {
     const std::uint8_t* query = queries + (lane() & 15) * stride + (lane() >> 4) * 16;
     const int t = lane_column();
     const std::uint8_t* key = keys + t * 64 + ((2 * lane_row()) ^ ((t & 2) << 2)) * 4;
@@ -71,21 +71,29 @@ class BlockSums {
     }
   }
 
-  // Scores become weights. Query h of this thread sees first[h] .. last[h] of the block; all: all of it. away: from the query's
+  // The scores of query kHalf of this thread: capped, and with what distance costs; as exponents of 2. away: from the query's
   // position to the block's first one. slope: of the query's head.
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(const ScoreRule& rule, bool all, const int (&first)[2],
-                                                        const int (&last)[2], const int (&away)[2],
-                                                        const float (&slope)[2]) {
-    float factor = rule.scale * kLog2e;
-    if (rule.cap != 0.0f || rule.slopes != nullptr) {
-      bend(rule, away, slope);
-      factor = 1.0f;
-    }
-    if (!all)
-      each<2 * kSixteens, 4>([&](auto i, auto j) {
-        const int p = position_of(i, j);
-        if (p < first[j / 2] || p > last[j / 2]) scores_[i][j] = kNothing;
-      });
+  template <int kHalf>
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void bend(const ScoreRule& rule, int away, float slope) {
+    const bool capped = rule.cap != 0.0f;
+    const float before = capped ? rule.scale / rule.cap : rule.scale, behind = capped ? rule.cap * kLog2e : kLog2e;
+    each<2 * kSixteens, 2>([&](auto i, auto j) {
+      float& x = scores_[i][2 * kHalf + j];
+      x = x * before;
+      if (capped) x = kernels::simt::tanh(x);
+      x = fmaf(static_cast<float>(away + position_of(i, j)), slope * kLog2e, x * behind);
+    });
+  }
+  // It sees first .. last of the block.
+  template <int kHalf>
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void hide(int first, int last) {
+    each<2 * kSixteens, 2>([&](auto i, auto j) {
+      const int p = position_of(i, j);
+      if (p < first || p > last) scores_[i][2 * kHalf + j] = kNothing;
+    });
+  }
+  // Scores times the factor, exponents of 2, become weights.
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void soften(float factor) {
     make_weights<0>(factor);
     make_weights<1>(factor);
     each<kSixteens, 4>([&](auto i, auto j) {
@@ -97,8 +105,8 @@ class BlockSums {
   // out[8 elements][..] += weights * values of the sixteens of positions from kFirst on; values: of the first of them, as a
   // stream has them.
   template <int kFirst, int kCount, int kEights>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(const std::uint8_t* values, int stride,
-                                                       float (&out)[kEights][4]) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(const std::uint8_t* values, int stride,
+                                                  float (&out)[kEights][4]) const {
     const std::uint8_t* const from = values + (lane() & 15) * stride + (lane() >> 4) * 16;
     ESPALIER_UNROLL(8)
     for (int i = 0; i < kCount; ++i) {
@@ -117,12 +125,10 @@ class BlockSums {
     unsigned a, b;
   };
   // Of score [i][j]: within the block.
-  ESPALIER_ON_DEVICE static int position_of(int i, int j) {
-    return i / 2 * 16 + 4 * lane_column() + i % 2 + 2 * (j % 2);
-  }
+  ESPALIER_ON_DEVICE static int position_of(int i, int j) { return i / 2 * 16 + 4 * lane_column() + i % 2 + 2 * j; }
   // Of query kHalf of this thread.
   template <int kHalf>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void make_weights(float factor) {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void make_weights(float factor) {
     float top = kNothing;
     each<2 * kSixteens, 2>([&](auto i, auto j) { top = Simd::max(top, scores_[i][2 * kHalf + j]); });
     top = Simd::max(top, simt::of_neighbour_xor<32>(top, 1));
@@ -138,52 +144,35 @@ class BlockSums {
     total = total + simt::of_neighbour_xor<32>(total, 1);
     sum[kHalf] = total + simt::of_neighbour_xor<32>(total, 2);
   }
-  // Capped, and with what distance costs; as exponents of 2.
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void bend(const ScoreRule& rule, const int (&away)[2],
-                                                      const float (&slope)[2]) {
-    if (rule.cap != 0.0f) {
-      const float before = rule.scale / rule.cap, behind = rule.cap * kLog2e;
-      each<2 * kSixteens, 4>(
-          [&](auto i, auto j) { scores_[i][j] = kernels::simt::tanh(scores_[i][j] * before) * behind; });
-    } else {
-      const float factor = rule.scale * kLog2e;
-      each<2 * kSixteens, 4>([&](auto i, auto j) { scores_[i][j] = scores_[i][j] * factor; });
-    }
-    if (rule.slopes == nullptr) return;
-    each<2 * kSixteens, 4>([&](auto i, auto j) {
-      const auto distance = static_cast<float>(away[j / 2] + position_of(i, j));
-      scores_[i][j] = fmaf(distance, slope[j / 2] * kLog2e, scores_[i][j]);
-    });
-  }
 
   float scores_[2 * kSixteens][4];
   unsigned weights_[kSixteens][4];
 };
 
-// What a thread knows of its two queries, from the tile's query `first` on.
+// A thread's two queries, from the tile's query `first` on.
 struct LaneQueries {
-  int query[2];
-  float slope[2];
-  ESPALIER_ON_DEVICE LaneQueries(const Tile& tile, int first) {
-    each<2>([&](auto h) {
-      query[h] = first + lane_row() + 8 * h;
-      const float* const slopes = tile.task().score.slopes;
-      slope[h] = slopes != nullptr && query[h] < Tile::facts().queries ? slopes[Tile::head_of(query[h])] : 0.0f;
-    });
-  }
-  // What is seen of a block.
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void soften(BlockSums& sums, const Tile& tile, int block) const {
+  int first;
+  ESPALIER_ON_DEVICE int query(int h) const { return first + lane_row() + 8 * h; }
+  // By what they see of a block.
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void soften(BlockSums& sums, const Tile& tile, int block) const {
     const TileFacts& f = Tile::facts();
+    const ScoreRule& rule = tile.task().score;
     const int base = block * kAttentionBlock;
-    int first[2], last[2], away[2];
-    each<2>([&](auto h) {
-      const QueryRow& row = Tile::row_of(smaller(query[h], f.queries - 1));
-      first[h] = row.first - base;
-      last[h] = row.last - base;
-      away[h] = base - row.position;
-    });
-    sums.soften(tile.task().score, f.all_from <= base && base + kAttentionBlock - 1 <= f.all_to, first, last, away,
-                slope);
+    float factor = rule.scale * kLog2e;
+    if (rule.cap != 0.0f || rule.slopes != nullptr) {
+      each<2>([&](auto h) {
+        const int known = smaller(query(h), f.queries - 1);
+        sums.template bend<h>(rule, base - Tile::row_of(known).position,
+                              rule.slopes != nullptr ? rule.slopes[Tile::head_of(known)] : 0.0f);
+      });
+      factor = 1.0f;
+    }
+    if (f.all_from > base || base + kAttentionBlock - 1 > f.all_to)
+      each<2>([&](auto h) {
+        const QueryRow& row = Tile::row_of(smaller(query(h), f.queries - 1));
+        sums.template hide<h>(row.first - base, row.last - base);
+      });
+    sums.soften(factor);
   }
 };
 

@@ -42,17 +42,16 @@ class Few {
   ESPALIER_ON_DEVICE Few(const Tile& tile, const FewRoom<Shape>& room)
       : tile_(tile), room_(room), warp_(simt::thread() / 32) {}
 
-  ESPALIER_ON_DEVICE void run() {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void run() {
     std::uint8_t* const memory = simt::shared<std::uint8_t>();
     const int begin = Tile::facts().block_begin, end = Tile::facts().block_end;
-    tile_.take_queries(memory + room_.queries_at(), kWarpQueries, room_.query_stride());
+    tile_.take_queries(memory + room_.queries_at(), 0, kWarpQueries, room_.query_stride());
     if (!tile_.in_pieces()) clear();
     simt::meet();
-    auto* const table = reinterpret_cast<Slot*>(memory + room_.table_at() + warp_ * Stream<Shape>::kTableBytes);
-    Stream<Shape> stream(tile_, table, memory + room_.rings_at() + warp_ * room_.stream.bytes(), begin + warp_, end,
-                         room_.warps);
+    Stream<Shape> stream(tile_, room_.table_at() + warp_ * Stream<Shape>::kTableBytes,
+                         room_.rings_at() + warp_ * room_.stream.bytes(), begin + warp_, end, room_.warps);
     stream.begin();
-    const LaneQueries queries(tile_, 0);
+    const LaneQueries queries{0};
     for (int first = begin; first < end; first += room_.warps) {
       if (first + warp_ < end) compute(stream, queries, first + warp_);
       if (!tile_.in_pieces()) fold(smaller(room_.warps, end - first));
@@ -74,15 +73,15 @@ class Few {
     return reinterpret_cast<float*>(simt::shared<std::uint8_t>() + room_.values_at()) +
            (warp * room_.queries + query) * room_.width();
   }
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void clear() const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void clear() const {
     for (int query = simt::thread(); query < Tile::facts().queries; query += simt::threads())
       sums_of(room_.warps, query) = {kNothing, 0.0f, 0.0f, 0.0f};
     for (int i = simt::thread(); i < Tile::facts().queries * room_.width(); i += simt::threads())
       values_of(room_.warps, 0)[i] = 0.0f;
   }
 
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void compute(Stream<Shape>& stream, const LaneQueries& queries,
-                                                         int block) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void compute(Stream<Shape>& stream, const LaneQueries& queries,
+                                                    int block) const {
     BlockSums sums;
     sums.clear();
     score(stream, block, sums);
@@ -91,11 +90,11 @@ class Few {
     each<kEights, 4>([&](auto n, auto i) { values[n][i] = 0.0f; });
     weigh(stream, sums, values);
     each<2>([&](auto h) {
-      if (queries.query[h] < Tile::facts().queries) put(queries.query[h], h, block, sums, values);
+      if (queries.query(h) < Tile::facts().queries) put(queries.query(h), h, block, sums, values);
     });
   }
   template <int kPiece = 0>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
     if constexpr (kPiece < kSixteens) {
       sums.template score<kPiece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(),
                                      stream.next(kPiece == 0 ? block : -1), room_.stream.key_pairs);
@@ -103,8 +102,8 @@ class Few {
     }
   }
   template <int kPiece = 0>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(Stream<Shape>& stream, const BlockSums& sums,
-                                                       float (&values)[kEights][4]) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(Stream<Shape>& stream, const BlockSums& sums,
+                                                  float (&values)[kEights][4]) const {
     if constexpr (kPiece < kSixteens) {
       sums.template weigh<kPiece, 1>(stream.next(-1), room_.stream.value_stride(), values);
       weigh<kPiece + 1>(stream, sums, values);
@@ -112,8 +111,8 @@ class Few {
   }
   // A query's part of a block.
   template <class Half>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void put(int query, Half h, int block, const BlockSums& sums,
-                                                     const float (&values)[kEights][4]) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void put(int query, Half h, int block, const BlockSums& sums,
+                                                const float (&values)[kEights][4]) const {
     float* const to = tile_.in_pieces() ? tile_.partial(query, block) : values_of(warp_, query);
     if (to == nullptr) return;
     if (lane_column() == 0) {
@@ -166,7 +165,7 @@ class Few {
     simt::meet();  // before others' blocks come to where these lie
   }
 
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void finish() const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void finish() const {
     const int elements = Tile::facts().queries * room_.width();
     for (int i = simt::thread(); i < elements; i += simt::threads()) {
       const int query = i / room_.width();

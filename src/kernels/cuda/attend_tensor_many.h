@@ -8,7 +8,8 @@
 
 namespace espalier::cuda::tensor_attention {
 
-// A block's shared memory: facts; slots; queries [16 * warps][key elements and 16 bytes]; a stream's ring.
+// A block's shared memory: facts; slots; queries [16 * warps][key elements and 16 bytes]; a stream's ring; folded values for which
+// there are no registers, [warps][numbers of a thread][32].
 template <class Shape>
 struct ManyRoom {
   StreamRoom<Shape> stream;
@@ -18,24 +19,28 @@ struct ManyRoom {
   ESPALIER_EITHER static constexpr int table_at() { return static_cast<int>(sizeof(TileFacts)); }
   ESPALIER_EITHER static constexpr int queries_at() { return table_at() + Stream<Shape>::kTableBytes; }
   ESPALIER_EITHER int ring_at() const { return queries_at() + warps * kWarpQueries * query_stride(); }
-  ESPALIER_EITHER int bytes() const { return ring_at() + stream.bytes(); }
+  ESPALIER_EITHER int folded_at() const { return ring_at() + stream.bytes(); }
+  static constexpr int kFoldedBytes = kWarpQueries * (Shape::kWidth - Shape::kHeld) * 4;  // of a warp
+  ESPALIER_EITHER int bytes() const { return folded_at() + warps * kFoldedBytes; }
 };
 
-// One tile.
+// The queries of one tile from `first` on, as many as there are warps for.
 template <class Shape>
 class Many {
  public:
-  ESPALIER_ON_DEVICE explicit Many(const Tile& tile)
-      : tile_(tile), room_(tile.task().dims, simt::threads() / 32), first_query_(simt::thread() / 32 * kWarpQueries) {}
+  ESPALIER_ON_DEVICE Many(const Tile& tile, int first)
+      : tile_(tile),
+        room_(tile.task().dims, simt::threads() / 32),
+        first_query_(first + simt::thread() / 32 * kWarpQueries) {}
 
-  ESPALIER_ON_DEVICE void run() {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void run() {
     std::uint8_t* const memory = simt::shared<std::uint8_t>();
     const int begin = Tile::facts().block_begin, end = Tile::facts().block_end;
-    tile_.take_queries(memory + room_.queries_at(), room_.warps * kWarpQueries, room_.query_stride());
-    Stream<Shape> stream(tile_, reinterpret_cast<Slot*>(memory + room_.table_at()), memory + room_.ring_at(), begin,
-                         end, 1);
+    tile_.take_queries(memory + room_.queries_at(), first_query_ - warp() * kWarpQueries, room_.warps * kWarpQueries,
+                       room_.query_stride());
+    Stream<Shape> stream(tile_, room_.table_at(), room_.ring_at(), begin, end, 1);
     stream.begin();
-    const LaneQueries queries(tile_, first_query_);
+    const LaneQueries queries{first_query_};
     for (int block = begin; block < end; ++block) {
       BlockSums sums;
       score(stream, block, sums);
@@ -47,15 +52,21 @@ class Many {
   }
 
  private:
+  // What becomes of a query's values of a block: they are folded by these factors, or go there where the work is in pieces.
+  struct Part {
+    float kept, added;  // added < 0: nothing is seen of the block
+    float* partial;     // null: nothing is seen, or nobody asks
+  };
   static constexpr int kPieceSixteens = Shape::kPositions / 16, kEights = Shape::kColumns / 8;
 
+  ESPALIER_ON_DEVICE static int warp() { return simt::thread() / 32; }
   ESPALIER_ON_DEVICE bool has_queries() const { return first_query_ < Tile::facts().queries; }
 
   template <int kPiece = 0>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
     if constexpr (kPiece < StreamRoom<Shape>::kKeyPieces) {
       const std::uint8_t* const queries =
-          simt::shared<std::uint8_t>() + room_.queries_at() + first_query_ * room_.query_stride();
+          simt::shared<std::uint8_t>() + room_.queries_at() + warp() * kWarpQueries * room_.query_stride();
       if (kPiece == 0) sums.clear();
       const std::uint8_t* const keys = stream.next(kPiece == 0 ? block : -1);
       if (has_queries())
@@ -66,33 +77,36 @@ class Many {
   }
 
   // What becomes of a block's values, and its maxima and sums.
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void join(const LaneQueries& queries, int block, const BlockSums& sums) {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void join(const LaneQueries& queries, int block, const BlockSums& sums) {
     each<2>([&](auto h) {
-      added_[h] = -1.0f;
-      partial_[h] = nullptr;
-      if (!has_queries()) return;
-      if (tile_.in_pieces()) return put_sums(queries.query[h], block, sums, h);
-      if (sums.maximum[h] == kNothing) return;
+      Part& part = parts_[h];
+      if (tile_.in_pieces()) {
+        part.partial = partial_of(queries.query(h), block, sums.maximum[h], sums.sum[h]);
+        return;
+      }
+      part.added = -1.0f;
+      if (!has_queries() || sums.maximum[h] == kNothing) return;
       const attention::Joined joined = attention::join(maximum_[h], sums.maximum[h]);
-      kept_[h] = joined.kept;
-      added_[h] = joined.added;
+      part.kept = joined.kept;
+      part.added = joined.added;
       sum_[h] = attention::join_sums(joined, sum_[h], sums.sum[h]);
       maximum_[h] = joined.maximum;
     });
   }
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void put_sums(int query, int block, const BlockSums& sums, int h) {
+  // Where its values go, or null; its maximum and sum are put there.
+  ESPALIER_ON_DEVICE float* partial_of(int query, int block, float maximum, float sum) const {
     float* const to = tile_.partial(query, block);
-    if (to == nullptr) return;
+    if (to == nullptr) return nullptr;
     const int width = 8 * room_.stream.value_sixteens;
     if (lane_column() == 0) {
-      to[width] = sums.maximum[h];
-      to[width + 1] = sums.sum[h];
+      to[width] = maximum;
+      to[width + 1] = sum;
     }
-    if (sums.maximum[h] != kNothing) partial_[h] = to;
+    return maximum == kNothing ? nullptr : to;
   }
 
   template <int kPiece = 0>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void weigh(Stream<Shape>& stream, const BlockSums& sums) {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(Stream<Shape>& stream, const BlockSums& sums) {
     if constexpr (kPiece < Shape::kWidth / Shape::kColumns) {
       if (kPiece >= room_.stream.value_pieces()) return;
       const std::uint8_t* const values = stream.next(-1);
@@ -108,29 +122,43 @@ class Many {
   }
   // Two elements of a block's values.
   template <int kEight>
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void add(int h, float first, float second) {
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void add(int h, float first, float second) {
     const int element = 8 * kEight + 2 * lane_column();
     if (tile_.in_pieces()) {
-      if (partial_[h] == nullptr || element >= 8 * room_.stream.value_sixteens) return;
-      partial_[h][element] = first;
-      partial_[h][element + 1] = second;
+      float* const to = parts_[h].partial;
+      if (to == nullptr || element >= 8 * room_.stream.value_sixteens) return;
+      to[element] = first;
+      to[element + 1] = second;
       return;
     }
-    if (added_[h] < 0.0f) return;
-    float(&total)[4] = folded_[kEight];
-    total[2 * h] = attention::join_values(kept_[h], added_[h], total[2 * h], first);
-    total[2 * h + 1] = attention::join_values(kept_[h], added_[h], total[2 * h + 1], second);
+    const float kept = parts_[h].kept, added = parts_[h].added;
+    if (added < 0.0f) return;
+    float &a = folded<kEight>(2 * h), &b = folded<kEight>(2 * h + 1);
+    a = attention::join_values(kept, added, a, first);
+    b = attention::join_values(kept, added, b, second);
   }
 
-  [[gnu::always_inline]] ESPALIER_ON_DEVICE void finish(const LaneQueries& queries) const {
+  // Folded values of eight elements: a thread's four of them.
+  template <int kEight>
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE float& folded(int i) {
+    if constexpr (kEight < Shape::kHeld / 8) {
+      return folded_[kEight][i];
+    } else {
+      auto* const of_warp =
+          reinterpret_cast<float*>(simt::shared<std::uint8_t>() + room_.folded_at() + warp() * room_.kFoldedBytes);
+      return of_warp[((kEight - Shape::kHeld / 8) * 4 + i) * 32 + lane()];
+    }
+  }
+
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void finish(const LaneQueries& queries) {
     each<2>([&](auto h) {
-      const int query = queries.query[h];
+      const int query = queries.query(h);
       if (query >= Tile::facts().queries) return;
       const int row = Tile::row_of(query).row, head = Tile::head_of(query);
       each<Shape::kWidth / 8, 2>([&](auto n, auto i) {
         const int element = 8 * n + 2 * lane_column() + i;
         if (element < 8 * room_.stream.value_sixteens)
-          attention::finish(tile_.task(), row, head, element, maximum_[h], sum_[h], folded_[n][2 * h + i]);
+          attention::finish(tile_.task(), row, head, element, maximum_[h], sum_[h], folded<n>(2 * h + i));
       });
     });
   }
@@ -138,20 +166,22 @@ class Many {
   const Tile& tile_;
   const ManyRoom<Shape> room_;
   const int first_query_;
-  float maximum_[2] = {kNothing, kNothing}, sum_[2] = {}, kept_[2] = {}, added_[2];
-  float* partial_[2];
-  float folded_[Shape::kWidth / 8][4] = {};
+  float maximum_[2] = {kNothing, kNothing}, sum_[2] = {};
+  Part parts_[2];
+  float folded_[Shape::kHeld / 8][4] = {};
 };
 
 inline constexpr int kMostWarps = kManyQueries / kWarpQueries;
 
-// Grid: [pieces][tiles] x [KV heads][parts].
+// Grid: [pieces][tiles] x [KV heads][parts][query_parts]: a tile has more queries than there are warps for, perhaps.
 template <class Shape>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(32 * kMostWarps, 1) void attend_many(AttendTensorTask task, TensorCut cut) {
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(32 * kMostWarps, 1) void attend_many(AttendTensorTask task, TensorCut cut,
+                                                                           int query_parts) {
   const Tile tile(task.of);
-  tile.find(task.many[simt::block_x() % task.many_count], cut, simt::block_y() / cut.parts, simt::block_y() % cut.parts,
+  const int part = simt::block_y() / query_parts, first = simt::block_y() % query_parts * simt::threads() / 2;
+  tile.find(task.many[simt::block_x() % task.many_count], cut, part / cut.parts, part % cut.parts,
             simt::block_x() / task.many_count);
-  Many<Shape>(tile).run();
+  if (first < Tile::facts().queries) Many<Shape>(tile, first).run();
 }
 
 }  // namespace espalier::cuda::tensor_attention

@@ -21,8 +21,9 @@ template <int kWidthOf>
 struct ManyShape {
   static constexpr bool kShared = true;
   static constexpr int kWidth = kWidthOf, kPositions = kWidth > 128 ? 32 : 64,
-                       kColumns = kWidth > 128 ? 64 : kWidth / 2;
+                       kColumns = kWidth > 128 ? 32 : kWidth / 2;
   static constexpr int kAhead = 2;
+  static constexpr int kHeld = kWidth > 128 ? 128 : kWidth;  // elements of folded values for which there are registers
 };
 template <int kWidthOf>
 struct FewShape {
@@ -58,9 +59,9 @@ class Stream {
  public:
   static constexpr int kTableBytes = 2 * kAttentionBlock * static_cast<int>(sizeof(Slot));
 
-  // Blocks begin, begin + step, ... up to `end`; table: of kTableBytes.
-  ESPALIER_ON_DEVICE Stream(const Tile& tile, Slot* table, std::uint8_t* room, int begin, int end, int step)
-      : tile_(tile), room_(tile.task().dims), table_(table), ring_(room), asked_block_(begin), end_(end), step_(step) {}
+  // Blocks begin, begin + step, ... up to `end`. Where in shared memory: table, of kTableBytes, and ring.
+  ESPALIER_ON_DEVICE Stream(const Tile& tile, int table, int ring, int begin, int end, int step)
+      : tile_(tile), room_(tile.task().dims), table_(table), ring_(ring), asked_block_(begin), end_(end), step_(step) {}
 
   // Order: first, once.
   ESPALIER_ON_DEVICE void begin() {
@@ -75,7 +76,7 @@ class Stream {
     meet();
     if (first_of >= 0 && first_of + step_ < end_) note(first_of + step_);
     ask();
-    const std::uint8_t* const at = ring_ + slot_ * room_.slot_bytes();
+    const std::uint8_t* const at = slot(slot_);
     slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
     return at;
   }
@@ -94,7 +95,12 @@ class Stream {
       simt::meet_neighbours<32>();
   }
   // Of two blocks in turns: pieces of the next one are asked for while this one's may be.
-  ESPALIER_ON_DEVICE Slot* slots_of(int turn) const { return table_ + turn * kAttentionBlock; }
+  ESPALIER_ON_DEVICE Slot* slots_of(int turn) const {
+    return reinterpret_cast<Slot*>(simt::shared<std::uint8_t>() + table_) + turn * kAttentionBlock;
+  }
+  ESPALIER_ON_DEVICE std::uint8_t* slot(int number) const {
+    return simt::shared<std::uint8_t>() + ring_ + number * room_.slot_bytes();
+  }
   ESPALIER_ON_DEVICE void note(int block) {
     tile_.note_slots(finder_, slots_of(noted_turn_), block, self(), others());
     noted_turn_ ^= 1;
@@ -102,7 +108,7 @@ class Stream {
 
   ESPALIER_ON_DEVICE void ask() {
     if (asked_block_ < end_) {
-      std::uint8_t* const to = ring_ + asked_slot_ * room_.slot_bytes();
+      std::uint8_t* const to = slot(asked_slot_);
       const Slot* const slots = slots_of(asked_turn_);
       if (asked_piece_ < kKeyPieces)
         copy_keys(to, slots + asked_piece_ * kPositions);
@@ -184,8 +190,7 @@ class Stream {
   const StreamRoom<Shape> room_;
   simt::AsyncCopies copies_;
   SlotFinder finder_;
-  Slot* const table_;
-  std::uint8_t* const ring_;
+  const int table_, ring_;
   int asked_block_;
   const int end_, step_;
   int asked_piece_ = 0, asked_slot_ = 0, slot_ = 0, asked_turn_ = 0, noted_turn_ = 0;

@@ -76,18 +76,18 @@ class Tile {
     return attention::partial_of(t_, facts().first_row + query / facts().heads, block - first, head_of(query));
   }
 
-  // Queries as bf16, [count][stride bytes]; those that are not there are zero.
-  ESPALIER_ON_DEVICE void take_queries(std::uint8_t* to, int count, int stride) const {
+  // Queries first .. first + count as bf16, [count][stride bytes]; those that are not there are zero.
+  ESPALIER_ON_DEVICE void take_queries(std::uint8_t* to, int first, int count, int stride) const {
     const int pairs = padded_head(t_.dims.key) / 2;
     for (int i = simt::thread(); i < count * pairs; i += simt::threads()) {
-      const int query = i / pairs, d = 2 * (i % pairs);
+      const int query = first + i / pairs, d = 2 * (i % pairs);
       float x[2] = {0.0f, 0.0f};
       if (query < facts().queries) {
         const float* const from = t_.q + row_of(query).row * t_.q_stride + std::int64_t{head_of(query)} * t_.dims.key;
         if (d < t_.dims.key) x[0] = from[d];
         if (d + 1 < t_.dims.key) x[1] = from[d + 1];
       }
-      *reinterpret_cast<unsigned*>(to + query * stride + 2 * d) = simt::two_bf16(x[0], x[1]);
+      *reinterpret_cast<unsigned*>(to + i / pairs * stride + 2 * d) = simt::two_bf16(x[0], x[1]);
     }
   }
 

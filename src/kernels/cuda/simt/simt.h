@@ -15,6 +15,8 @@
 #define ESPALIER_GLOBAL __global__
 #define ESPALIER_ON_DEVICE __device__
 #define ESPALIER_EITHER __host__ __device__
+#define ESPALIER_IN_PLACE \
+  __forceinline__  // a function whose callers have its code, so that arrays they share are registers
 // Behind ESPALIER_GLOBAL: the most threads of a block, and perhaps how many blocks shall fit on a multiprocessor.
 #define ESPALIER_MOST_THREADS(...) __launch_bounds__(__VA_ARGS__)
 #define ESPALIER_PRAGMA(text) _Pragma(#text)
@@ -23,6 +25,7 @@
 #define ESPALIER_GLOBAL
 #define ESPALIER_ON_DEVICE
 #define ESPALIER_EITHER
+#define ESPALIER_IN_PLACE inline
 #define ESPALIER_MOST_THREADS(...)
 #define ESPALIER_UNROLL(count)
 #include "kernels/cuda/simt/emulator.h"
