@@ -230,7 +230,7 @@ class ForeignFlags(unittest.TestCase):
     def test_the_table_has_what_people_paste(self):
         names = {flag.split(",")[0] for flag, *_ in self.refused} | {name for names in self.tuned for name in names.split(",")}
         for flag in ("--tp-size", "--quantization", "--enable-auto-tool-choice", "--reasoning-format", "--lora-scaled",
-                     "--block-size", "--enable-hierarchical-cache", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
+                     "--block-size", "--page-size", "--n-gpu-layers", "--trust-remote-code", "--enforce-eager"):
             self.assertIn(flag, names)
 
     def test_what_would_change_answers_is_refused_with_a_sentence(self):
