@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/multiply_work.h"
 #include "kernels/cuda/simt/async_copy.h"
+#include "kernels/cuda/simt/matrices.h"
 
 namespace espalier::cuda::bf16_chunks {
 

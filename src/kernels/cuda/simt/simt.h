@@ -139,16 +139,6 @@ ESPALIER_ON_DEVICE inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], c
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Of four matrices [8][16 bytes] in shared memory neighbour 4 g + t gets word t of row g each; the address that neighbour
-// 8 i + r gives is that of row r of matrix i.
-ESPALIER_ON_DEVICE inline void load_matrices(unsigned (&to)[4], const void* row) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(at)
-               : "memory");
-}
-
 // The most that shared_bytes can be.
 inline std::size_t most_shared_bytes() {
   static const std::size_t most = [] {
@@ -275,12 +265,6 @@ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
   emulated_mma::multiply<8>(c, {{a[0], a[1], a[2], a[3], b[0], b[1]}}, [](float& sum, unsigned x, unsigned y) {
     for (int i = 0; i < 2; ++i) sum += emulated_mma::half_of(x, i) * emulated_mma::half_of(y, i);  // products are exact
   });
-}
-
-inline void load_matrices(unsigned (&to)[4], const void* row) {
-  const int g = emulator::at().thread % 32 / 4, t = emulator::at().thread % 4;
-  for (int i = 0; i < 4; ++i)
-    std::memcpy(&to[i], static_cast<const char*>(of_neighbour<32>(row, 8 * i + g)) + 4 * t, 4);
 }
 
 inline std::size_t most_shared_bytes() {
