@@ -345,14 +345,14 @@ TEST_P(MultiplyTensor, WgmmaFinishesSumsAsOtherProductsDo) {
 // Tiles of 64, 128 and 192 rows, and more of them than the device has places for.
 TEST_P(MultiplyTensor, WgmmaGivesARowTheSameBitsAloneAndInAnyBatch) {
   if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
-  constexpr std::int64_t kOutputs = 4100;
+  constexpr std::int64_t kColumns = 4100;
   constexpr int kRows = 1500;
-  const Product p = random_product(2100, kOutputs, kRows);
+  const Product p = random_product(2100, kColumns, kRows);
   const auto together = rows_of(p, 0, kRows, kEspalierMultiplyByWgmma);
   for (const int count : {1, 8, 64, 65, 128, 129, 192, 193, 400, 1000}) {
     const int begin = static_cast<int>(rng() % static_cast<unsigned>(kRows - count + 1));
     const auto some = rows_of(p, begin, begin + count, kEspalierMultiplyByWgmma);
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * kOutputs))
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * kColumns))
         << count << " from " << begin;
   }
   // By mma: near by; where bits differ, models do without wgmma (settle_products()).

@@ -109,9 +109,9 @@ Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   ESP_TRY(const auto decoder, Decoder::load(files.config.spec, weights, decoder_options, team));
   constexpr int kPool = 16384;
   ESP_TRY(KvPools kv, KvPools::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
-  ModelRunner runner(*decoder, kv, nullptr, team, {});
-  ObservedRunner observed(runner);
   EngineMetrics metrics;
+  ModelRunner runner(*decoder, kv, nullptr, team, {}, metrics);
+  ObservedRunner observed(runner);
   EngineCore core(core_options, observed, kPool, metrics);
   const int context = static_cast<int>(std::min<std::int64_t>(files.config.context_length, kPool));
   const ModelLimits limits{files.config.vocabulary, context, kPool, false, 0};
