@@ -2,6 +2,7 @@
 // keeps of the text too.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -56,10 +57,11 @@ class DevicePool {
 
 class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Backend* backend) {
+  std::unique_ptr<Decoder> load(const std::filesystem::path& folder, const SafetensorsFile& file, Backend* backend,
+                                Activations mode = Activations::f32) {
     auto config = load_hf_config(folder);
     EXPECT_TRUE(config.ok()) << config.error().message;
-    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {Activations::f32, kMostRows, backend}, team);
+    auto decoder = Decoder::load(config->spec, Weights(file, Naming::hf), {mode, kMostRows, backend}, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
     return decoder.ok() ? std::move(decoder).value() : nullptr;
   }
@@ -71,8 +73,7 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
     const auto cpu = load(folder, file, nullptr), there = load(folder, file, &backend);
     ASSERT_TRUE(cpu && there);
     const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
-    std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
-    tokens.resize(std::min<std::size_t>(tokens.size(), kMostRows));
+    const std::vector<TokenId> tokens = cut_to_fit(golden["prompts"][0]["tokens"]);
     Computed want;
     SmallPool pool(cpu->keeps(), KvType::f32, 256);
     want.logits = all_logits(*cpu, pool, tokens, kMostRows);
@@ -88,6 +89,45 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
     }
   }
 
+  static std::vector<TokenId> cut_to_fit(std::vector<TokenId> tokens) {
+    tokens.resize(std::min<std::size_t>(tokens.size(), kMostRows));
+    return tokens;
+  }
+  std::vector<TokenId> longest_prompt(const std::filesystem::path& folder) const {
+    const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
+    std::vector<TokenId> longest;
+    for (const auto& prompt : golden["prompts"]) {
+      std::vector<TokenId> tokens = prompt["tokens"];
+      if (tokens.size() > longest.size()) longest = std::move(tokens);
+    }
+    return cut_to_fit(std::move(longest));
+  }
+  // Outside of exact mode, with keys and values of bf16: close to the CPU, and the same bits in every chunk.
+  void expect_the_same_in_every_chunk(const std::filesystem::path& folder, Kind kind) {
+    const auto device = Device::open(kind).value();
+    DeviceBackend backend(*device);
+    const auto file = SafetensorsFile::open_folder(folder).value();
+    const auto cpu = load(folder, file, nullptr), there = load(folder, file, &backend, Activations::int8);
+    ASSERT_TRUE(cpu && there);
+    const std::vector<TokenId> tokens = longest_prompt(folder);
+    SmallPool pool(cpu->keeps(), KvType::bf16, 256);
+    const std::vector<float> want = all_logits(*cpu, pool, tokens, kMostRows);
+    std::vector<float> whole;
+    for (const int chunk : {kMostRows, 7, 1}) {
+      DevicePool own(*device, there->keeps(), KvType::bf16);
+      const std::vector<float> got = all_logits(*there, own.pool(), tokens, chunk);
+      if (whole.empty()) whole = got;
+      ASSERT_EQ(got, whole) << "chunks of " << chunk;
+    }
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      difference += std::pow(static_cast<double>(whole[i]) - static_cast<double>(want[i]), 2);
+      size += std::pow(static_cast<double>(want[i]), 2);
+    }
+    EXPECT_NE(difference, 0) << "attention was not by tensor cores";
+    EXPECT_LT(std::sqrt(difference / size), 2e-2);
+  }
+
   ComputeTeam team{2};
 };
 
@@ -96,6 +136,18 @@ TEST_P(EachTextModelOnADevice, GivesTheBitsOfTheCpu) {
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   for (const Kind kind : testing::device_kinds()) expect_the_bits_of_the_cpu(folder, kind);
 }
+
+class SomeTextModelsOnADevice : public EachTextModelOnADevice {};
+
+TEST_P(SomeTextModelsOnADevice, GiveTheSameBitsInEveryChunkOutsideOfExactMode) {
+  const auto folder = testing::golden("models/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  for (const Kind kind : testing::device_kinds()) expect_the_same_in_every_chunk(folder, kind);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, SomeTextModelsOnADevice,
+                         ::testing::Values("llama3-tied-gqa", "gemma3-caps", "mistral-sliding", "bloom"),
+                         testing::golden_name);
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModelOnADevice, ::testing::ValuesIn(testing::text_goldens()),
                          testing::golden_name);
