@@ -143,7 +143,7 @@ TEST_F(AttentionByTensorCores, ManyHeadsShareAKeyAndManyRowsShareASequence) {
 
 TEST_F(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
   for (Visibility visible : {Visibility{}, Visibility::window(70), Visibility::window(128), Visibility::chunk(130)}) {
-    Problem problem(rng, square(6, 2, 48, visible), KvType::bf16, {303, 50, 31});
+    Problem problem(rng, square(6, 2, 48, visible), KvType::bf16, {303, 150, 31});
     for (Sequence& s : problem.sequences)
       for (int p = 0; p < s.length; ++p) {  // pictures of 20 positions, each of which sees all of its picture
         const bool of_picture = p / 20 % 2 == 1;
@@ -179,6 +179,14 @@ TEST_F(AttentionByTensorCores, SinksJoinTheDenominatorOnce) {
   Problem problem(rng, square(6, 2, 32, Visibility::window(150)), KvType::bf16, {500, 40, 1});
   problem.sinks = {0.0f, -3.0f, 9.0f, 250.0f, -1000.0f, 2.5f};
   expect_close_and_the_same_in_every_cut(problem, {3, 40, 1});
+}
+
+// More blocks than a block of threads has warps for.
+TEST_F(AttentionByTensorCores, LongContextsAreFoldedInOrder) {
+  for (Visibility visible : {Visibility{}, Visibility::window(700)}) {
+    Problem problem(rng, square(3, 1, 16, visible), KvType::bf16, {1400, 900});
+    expect_close_and_the_same_in_every_cut(problem, {1, 5});
+  }
 }
 
 // The same sequence in other slots: runs that begin in other lanes.

@@ -14,6 +14,7 @@
 #include <random>
 #include <string_view>
 
+#include "device/attended_tiles.h"
 #include "device/random_panels.h"
 #include "device/row_drawer.h"
 #include "kernels/cuda/attention_task.h"
@@ -44,7 +45,8 @@ class Bench {
          {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
     multiply_by_wgmma();
-    for (const int rows : {1, 8, 64}) attend(rows);
+    for (const int sequences : {1, 8, 64}) attend(sequences, 1);
+    attend(1, o_.small ? 64 : 2048);
     for (const int rows : {1, o_.small ? 4 : 16}) sample(rows);
     if (!o_.small) sample(256);
     return wrong_ ? 1 : 0;
@@ -143,27 +145,34 @@ class Bench {
     if (device_->wait().ok()) multiply(DType::bf16, kEspalierMultiplyByWgmma, " by wgmma");
   }
 
-  // Decoding of an 8B model's layer: 32 heads over 8, of 128, keys and values of bf16.
-  void attend(int sequences) {
-    const int context = o_.small ? 300 : 4096, heads = 32, kv_heads = 8, dim = 128;
+  // An 8B model's layer, 32 heads over 8, of 128, keys and values of bf16: the last rows of some sequences, with the CPU's bits and
+  // by tensor cores.
+  void attend(int sequences, int rows_each) {
+    const int context = o_.small ? 300 : 4096, heads = 32, kv_heads = 8, dim = 128, count = sequences * rows_each;
     const int slots = sequences * ((context + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots);
     const std::size_t head = head_bytes(KvType::bf16, dim), segment = 2 * head * static_cast<std::size_t>(kv_heads);
     const Memory pool = device_->allocate(segment * static_cast<std::size_t>(slots / kSegmentSlots)).value();
     device_->fill(pool.data(), 0, pool.size());
     std::vector<cuda::AttendedRow> rows;
     std::vector<cuda::PlacedRun> runs;
+    double seen = 0;
     for (int i = 0; i < sequences; ++i) {
       runs.push_back({0, i * slots / sequences});
-      rows.push_back({{i, context - 1, 0, context - 1}, i, i + 1});
+      for (int r = context - rows_each; r < context; ++r) {
+        rows.push_back({{static_cast<std::int32_t>(rows.size()), r, 0, r}, i, i + 1});
+        seen += r + 1;
+      }
     }
-    const auto queries = random_floats(rng_, static_cast<std::size_t>(sequences * heads * dim));
+    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * heads * dim));
     const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs),
                  q = on_device(*device_, queries), out = device_->allocate(queries.size() * sizeof(float)).value();
-    const int pieces = sequences >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
+    const int pieces = count >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
               each = (blocks + pieces - 1) / pieces;
-    const Memory partials =
-        device_->allocate(static_cast<std::size_t>(sequences * pieces * each * heads * FoldStates::stride_of(dim)) * 4)
-            .value();
+    const Memory partials = device_
+                                ->allocate(pieces == 1 ? 4
+                                                       : static_cast<std::size_t>(count * pieces * each * heads) *
+                                                             static_cast<std::size_t>(FoldStates::stride_of(dim)) * 4)
+                                .value();
     cuda::AttendTask task{};
     task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads),
                nullptr,      nullptr,     head,
@@ -174,21 +183,36 @@ class Bench {
     task.score = {0.088f};
     task.entry_stride = 1;
     task.rows = rows_there.as<cuda::AttendedRow>();
-    task.row_count = sequences;
+    task.row_count = count;
     task.runs = runs_there.as<cuda::PlacedRun>();
     task.q = q.as<float>();
     task.q_stride = heads * dim;
     task.out = out.as<float>();
     task.out_stride = heads * dim;
+    task.sequence_rows = rows_each;
     task.pieces = pieces;
     task.blocks_each = each;
     task.partials = partials.as<float>();
-    const double time = seconds([&] {
-      device_->run(kEspalierAttend, task);
-      if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
-    });
-    tell(fmt::format("attention, {} x {} tokens, {} pieces", sequences, context, pieces), time,
-         2.0 * sequences * context * kv_heads * dim * 2, 4.0 * sequences * context * heads * dim);
+    const auto tiles = device::tiles_of(std::vector<int>(static_cast<std::size_t>(sequences), rows_each),
+                                        cuda::tensor_cut(heads, kv_heads));
+    const Memory few = on_device(*device_, tiles.few), many = on_device(*device_, tiles.many);
+    const cuda::AttendTensorTask by_tensor_cores{task,
+                                                 few.as<cuda::AttendedTile>(),
+                                                 many.as<cuda::AttendedTile>(),
+                                                 static_cast<int>(tiles.few.size()),
+                                                 static_cast<int>(tiles.many.size()),
+                                                 tiles.few_queries,
+                                                 tiles.many_queries};
+    const auto measure = [&](const char* how, auto run) {
+      const double time = seconds([&] {
+        run();
+        if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
+      });
+      tell(fmt::format("attention{}, {} x {} of {} tokens", how, sequences, rows_each, context), time,
+           4.0 * sequences * context * kv_heads * dim, 4.0 * seen * heads * dim);
+    };
+    measure("", [&] { device_->run(kEspalierAttend, task); });
+    measure(" by tensor cores", [&] { device_->run(kEspalierAttendTensor, by_tensor_cores); });
   }
 
   // Tokens by temperature, of a vocabulary of 128k; half of the rows with a mask that goes up each time.

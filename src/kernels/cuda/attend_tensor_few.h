@@ -88,25 +88,33 @@ class Few {
     queries.soften(sums, tile_, block);
     float values[kEights][4];
     each<kEights, 4>([&](auto n, auto i) { values[n][i] = 0.0f; });
-    weigh(stream, sums, values);
+    weigh(stream, block, sums, values);
     each<2>([&](auto h) {
       if (queries.query(h) < Tile::facts().queries) put(queries.query(h), h, block, sums, values);
     });
   }
+  // Sixteen positions that nobody sees need no work: their weights are zero.
+  ESPALIER_ON_DEVICE static bool is_seen(int block, int sixteen) {
+    const int begin = block * kAttentionBlock + 16 * sixteen;
+    return begin <= Tile::facts().any_to && Tile::facts().any_from < begin + 16;
+  }
   template <int kPiece = 0>
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
     if constexpr (kPiece < kSixteens) {
-      sums.template score<kPiece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(),
-                                     stream.next(kPiece == 0 ? block : -1), room_.stream.key_pairs);
+      const std::uint8_t* const keys = stream.next(kPiece == 0 ? block : -1);
+      if (is_seen(block, kPiece))
+        sums.template score<kPiece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(), keys,
+                                       room_.stream.key_pairs);
       score<kPiece + 1>(stream, block, sums);
     }
   }
   template <int kPiece = 0>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(Stream<Shape>& stream, const BlockSums& sums,
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(Stream<Shape>& stream, int block, const BlockSums& sums,
                                                   float (&values)[kEights][4]) const {
     if constexpr (kPiece < kSixteens) {
-      sums.template weigh<kPiece, 1>(stream.next(-1), room_.stream.value_stride(), values);
-      weigh<kPiece + 1>(stream, sums, values);
+      const std::uint8_t* const from = stream.next(-1);
+      if (is_seen(block, kPiece)) sums.template weigh<kPiece, 1>(from, room_.stream.value_stride(), values);
+      weigh<kPiece + 1>(stream, block, sums, values);
     }
   }
   // A query's part of a block.

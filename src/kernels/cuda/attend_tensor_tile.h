@@ -33,6 +33,7 @@ struct alignas(16) TileFacts {
   int run_begin, run_end;      // of its sequence
   int block_begin, block_end;  // that some row reaches, or a piece's share of them
   int all_from, all_to;        // positions that every row sees
+  int any_from, any_to;        // the first and the last one that any row sees
   QueryRow rows[kMostRows];
 };
 
@@ -107,21 +108,23 @@ class Tile {
   // By 32 threads.
   ESPALIER_ON_DEVICE void find_range(int piece) const {
     TileFacts& f = facts();
-    int begin = 1 << 30, end = 0, from = 0, to = 1 << 30;
+    constexpr int kFar = 1 << 30;
+    int from = 0, to = kFar, first = kFar, last = -1;
     for (int i = simt::thread(); i < f.row_count; i += 32) {
       const QueryRow& row = f.rows[i];
       from = larger(from, row.first);
       to = smaller(to, row.last);
-      begin = smaller(begin, attention::first_block_of(row));
-      end = larger(end, attention::end_block_of(row));
+      first = smaller(first, row.first);
+      last = larger(last, row.last);
     }
     ESPALIER_UNROLL(1)
     for (int half = 16; half > 0; half /= 2) {
       from = larger(from, simt::of_neighbour_xor<32>(from, half));
       to = smaller(to, simt::of_neighbour_xor<32>(to, half));
-      begin = smaller(begin, simt::of_neighbour_xor<32>(begin, half));
-      end = larger(end, simt::of_neighbour_xor<32>(end, half));
+      first = smaller(first, simt::of_neighbour_xor<32>(first, half));
+      last = larger(last, simt::of_neighbour_xor<32>(last, half));
     }
+    int begin = larger(first, 0) / kAttentionBlock, end = last < 0 ? 0 : last / kAttentionBlock + 1;
     if (in_pieces()) {
       begin += piece * t_.blocks_each;
       if (piece + 1 < t_.pieces) end = smaller(end, begin + t_.blocks_each);  // the last piece takes what is left
@@ -131,6 +134,8 @@ class Tile {
     f.block_end = end;
     f.all_from = from;
     f.all_to = to;
+    f.any_from = first;
+    f.any_to = last;
   }
 
   const AttendTask& t_;

@@ -479,14 +479,9 @@ class Tile {
   int place_count_ = 0;  // of the blocks at hand
 };
 
-// Two subgroups have up to 16 queries each, four of them 8: registers for as many blocks as shared memory lets stand together.
-template <KvType kType, int kSubgroups>
-inline constexpr int kTileBlocks = kSubgroups == 2 && kType != KvType::f32 ? 3 : 2;
-
 // Grid: [pieces][rows, the last first: it sees most] x [KV heads][parts].
 template <KvType kType, KvForm kForm, int kSubgroups>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup* kSubgroups,
-                                      kTileBlocks<kType, kSubgroups>) void attend_tile(AttendTask task, Cut cut) {
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup* kSubgroups, 2) void attend_tile(AttendTask task, Cut cut) {
   const int row = task.row_count - 1 - simt::block_x() % task.row_count;
   if (!is_first(task, cut.rows, row)) return;
   Tile<kType, kForm> tile(task, cut);
@@ -495,8 +490,7 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup* kSubgroups,
 }
 // The same of one subgroup with at most 8 queries, where memory is what it waits for: more of them side by side.
 template <KvType kType, KvForm kForm>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup, kType == KvType::bf16 ? 10 : 8) void attend_row(AttendTask task,
-                                                                                                 Cut cut) {
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kSubgroup, 8) void attend_row(AttendTask task, Cut cut) {
   const int row = simt::block_x() % task.row_count;
   Tile<kType, kForm> tile(task, cut);
   tile.template compute<8>(row, simt::block_y(), 0, simt::block_x() / task.row_count);

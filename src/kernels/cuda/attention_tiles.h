@@ -36,10 +36,9 @@ ESPALIER_ON_DEVICE inline bool belong_together(const AttendTask& t, int most, in
   const AttendedRow &x = t.rows[a], &y = t.rows[b];
   return x.run_begin == y.run_begin && x.run_end == y.run_end && x.query.position / most == y.query.position / most;
 }
+// Positions of a sequence's rows ascend.
 ESPALIER_ON_DEVICE inline bool is_first(const AttendTask& t, int most, int row) {
-  int before = 0;
-  while (row - before > 0 && belong_together(t, most, row - before - 1, row)) ++before;
-  return before % most == 0;
+  return row == 0 || !belong_together(t, most, row - 1, row);
 }
 
 }  // namespace espalier::cuda::attention
