@@ -41,7 +41,8 @@ ESPALIER_ON_DEVICE inline int lane_column() {
   return lane() % 4;
 }
 
-// One block of positions; half h of a thread's numbers is of query lane_row() + 8 * h.
+// One block of positions; half h of a thread's numbers is of query lane_row() + 8 * h. What others do with its arrays must be in
+// their own code (ESPALIER_IN_PLACE), since they are registers.
 class BlockSums {
  public:
   float maximum[2], sum[2];  // of a query: of scores, as exponents of 2; of weights
@@ -121,6 +122,7 @@ class BlockSums {
   }
 
  private:
+  // A pair of elements of two positions that lie side by side.
   struct alignas(8) Two {
     unsigned a, b;
   };
