@@ -14,13 +14,8 @@ namespace {
 constexpr int kBuffers = 4;                      // each way
 constexpr int kHostBuffers = 16;                 // likewise, with memory before the disk: it is not behind for long
 constexpr std::uint64_t kPieceBytes = 16 << 20;  // of a file, about
-constexpr std::size_t kMostUnpublished = 16;     // files that are flushed together
 constexpr std::size_t kMostBlocks = std::size_t{1} << 20;
 constexpr std::size_t kMostTasks = std::size_t{1} << 20;  // what is in flight is bounded by the buffers
-
-double seconds_since(DiskTier::Time start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
@@ -30,8 +25,8 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters)
     : options_(std::move(options)),
-      folder_(std::move(folder)),
-      host_(options_.host_bytes),
+      files_(std::move(folder), options_.host_bytes, options_.keep, trouble_,
+             {[this](StoredFile file) { note_write(std::move(file)); }, [this](const Error& e) { note_trouble(e); }}),
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
       rates_(stride_ / kBlockTokens, options_.weighs),
       counters_(counters),
@@ -40,7 +35,7 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
   while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
     piece_blocks_ *= 2;
   const std::size_t bytes = static_cast<std::size_t>(piece_blocks_) * stride_;
-  const int buffers = host_.on() ? kHostBuffers : kBuffers;
+  const int buffers = files_.in_memory().on() ? kHostBuffers : kBuffers;
   read_buffers_ = std::make_shared<IoBuffers>(bytes, buffers, options_.pin);
   write_buffers_ = std::make_shared<IoBuffers>(bytes, buffers, options_.pin);
   counters_.on.set(1);
@@ -51,8 +46,8 @@ DiskTier::~DiskTier() {
   read_buffers_->stop();
   reader_.stop();
   writer_.stop();
-  if (clears_ > 0) remove_files();  // the writing thread did not come to it
-  if (folder_ && !options_.keep) folder_->remove_all();
+  if (clears_ > 0) files_.remove_all();  // the writing thread did not come to it
+  if (files_.folder() != nullptr && !options_.keep) files_.folder()->remove_all();
 }
 
 // --- storing ---
@@ -143,117 +138,44 @@ bool DiskTier::make_room(std::uint64_t bytes, std::uint64_t spare_since) {
 void DiskTier::remove_file(FileId file) {
   const std::string name = catalogue_.file(file)->name;
   catalogue_.remove(file);
-  writer_.submit([this, name](const CancelFlag&) { remove(name); });
+  writer_.submit([this, name](const CancelFlag&) {
+    files_.remove(name);
+    files_.publish(writer_.waiting() > 0);
+  });
 }
 
 // --- on the writing thread ---
 
 void DiskTier::write(Writing writing) {
-  PrefixFile& file = writing.header;
-  const auto blocks = writing.buffer.bytes().first(file.checksums.size() * stride_);
-  for (std::size_t b = 0; b < file.checksums.size(); ++b)
-    file.checksums[b] = checksum(blocks.subspan(b * stride_, stride_));
-  WriteResult result{writing.file, writing.name, file.header_bytes, file.file_bytes(), file.checksums, true};
-  if (!trouble_ && host_.put(writing.name, file, blocks)) {
-    writing.buffer.reset();
-    note_write(std::move(result));
-    spill(host_.capacity());
-  } else if (write_down(writing.name, std::move(file), blocks)) {
-    unpublished_.results.push_back(std::move(result));
-  } else {
-    result.done = false;
-    note_write(std::move(result));
-  }
+  PrefixFile& header = writing.header;
+  const auto blocks = writing.buffer.bytes().first(header.checksums.size() * stride_);
+  for (std::size_t b = 0; b < header.checksums.size(); ++b)
+    header.checksums[b] = checksum(blocks.subspan(b * stride_, stride_));
+  files_.write(writing.file, writing.name, std::move(header), blocks);
   writing.buffer.reset();
-  publish_when_idle();
+  files_.spill();
+  files_.publish(writer_.waiting() > 0);
 }
 
-bool DiskTier::write_down(const std::string& name, PrefixFile file, std::span<const std::byte> blocks) {
-  if (!folder_) return false;
-  auto written = write_file(name, file, blocks);
-  if (written.ok())
-    unpublished_.files.push_back(std::move(written).value());
-  else
-    note_trouble(written.error());
-  return written.ok();
-}
-
-Result<CacheFolder::Unnamed> DiskTier::write_file(const std::string& name, PrefixFile& file,
-                                                  std::span<const std::byte> blocks) const {
-  if (trouble_) return internal_error("the tier is off");
-  ESP_TRY(const PageBuffer header, encode_header(file));
-  const std::span<const std::byte> parts[] = {{header.data(), header.size()}, blocks};
-  return folder_->write(name, parts);
-}
-
-// Files leave the host's memory until those that stay take no more than so much. Without a folder none has to: the catalogue
-// holds no more than memory does.
-void DiskTier::spill(std::uint64_t most) {
-  while (const auto file = folder_ ? host_.next_to_leave(most) : nullptr) {
-    if (write_down(file->name, file->header, file->blocks()))
-      unpublished_.leaving.push_back(file->name);
-    else
-      host_.remove(file->name);
-    publish_when_idle();
-  }
-}
-
-void DiskTier::note_write(WriteResult result) {
-  if (result.done) {
-    counters_.stored_tokens.add(result.checksums.size() * kBlockTokens);
-    counters_.stored_bytes.add(result.bytes);
+void DiskTier::note_write(StoredFile file) {
+  if (file.done) {
+    counters_.stored_tokens.add(file.checksums.size() * kBlockTokens);
+    counters_.stored_bytes.add(file.bytes);
   }
   const std::lock_guard lock(mutex_);
-  write_results_.push_back(std::move(result));
-}
-
-void DiskTier::remove(const std::string& name) {
-  const bool in_memory = host_.remove(name);
-  auto& files = unpublished_.files;
-  const auto own = std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.name() == name; });
-  if (own != files.end()) {
-    std::erase_if(unpublished_.results, [&](const WriteResult& result) { return result.name == name; });
-    std::vector<CacheFolder::Unnamed> others;
-    for (auto& file : files)
-      if (file.name() != name) others.push_back(std::move(file));
-    files.swap(others);
-  } else if (!in_memory && folder_ && !trouble_) {
-    if (auto removed = folder_->remove(name); !removed.ok()) note_trouble(removed.error());
-  }
-  publish_when_idle();
-}
-
-void DiskTier::publish_when_idle() {
-  if (unpublished_.files.empty() || (writer_.waiting() > 0 && unpublished_.files.size() < kMostUnpublished)) return;
-  Unpublished now = std::exchange(unpublished_, {});
-  if (!trouble_)
-    if (auto published = folder_->publish(std::move(now.files), options_.keep); !published.ok())
-      note_trouble(published.error());
-  for (const std::string& name : now.leaving) host_.remove(name);
-  for (WriteResult& result : now.results) {
-    result.done = !trouble_;
-    note_write(std::move(result));
-  }
+  write_results_.push_back(std::move(file));
 }
 
 // --- loading ---
-
-void DiskTier::note_writes(std::vector<WriteResult> results) {
-  for (WriteResult& result : results) {
-    if (result.done)
-      catalogue_.finished(result.file, result.header_bytes, std::move(result.checksums));
-    else
-      catalogue_.remove(result.file);
-  }
-}
 
 DiskTier::Ranges DiskTier::find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const {
   return trouble_ ? Ranges() : catalogue_.find(scope, tokens, first_block);
 }
 
 bool DiskTier::in_host_memory(const Ranges& ranges) const {
-  return host_.on() &&
-         std::ranges::all_of(ranges, [&](const auto& range) { return host_.has(catalogue_.file(range.file)->name); });
+  const HostFiles& memory = files_.in_memory();
+  return memory.on() &&
+         std::ranges::all_of(ranges, [&](const auto& range) { return memory.has(catalogue_.file(range.file)->name); });
 }
 
 DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId> tokens, int first_block,
@@ -327,32 +249,27 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
 }
 
 Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) {
-  if (const auto file = host_.find(reading.name)) {
-    std::ranges::copy(file->blocks().subspan(reading.offset - file->header.header_bytes, into.size()), into.begin());
-    return success();
-  }
-  if (!folder_) return Error{Error::Kind::not_found, reading.name + " is no longer in memory", {}, {}};
-  const Time start = std::chrono::steady_clock::now();
-  ESP_TRY(const CacheFolder::Input file, folder_->open_file(reading.name));
-  result.opening = seconds_since(start);
-  ESP_CHECK(file.read(reading.offset, into));
-  result.reading = seconds_since(start) - result.opening;
+  ESP_TRY(result.took, files_.read(reading.name, reading.offset, into));
   for (std::size_t b = 0; b < reading.checksums.size(); ++b)
     if (checksum(into.subspan(b * stride_, stride_)) != reading.checksums[b])
       return bad_file(fmt::format("block {} of {} does not match its checksum", b, reading.name));
-  if (options_.keep) file.touch();  // its age for the next process
   return success();
 }
 
 std::vector<DiskTier::Loaded> DiskTier::collect() {
   std::vector<ReadResult> reads;
-  std::vector<WriteResult> writes;
+  std::vector<StoredFile> writes;
   {
     std::lock_guard lock(mutex_);
     reads.swap(read_results_);
     writes.swap(write_results_);
   }
-  note_writes(std::move(writes));
+  for (StoredFile& file : writes) {
+    if (file.done)
+      catalogue_.finished(file.file, file.header_bytes, std::move(file.checksums));
+    else
+      catalogue_.remove(file.file);
+  }
   std::vector<Loaded> loaded;
   for (ReadResult& r : reads) {
     catalogue_.unuse(r.file);
@@ -362,7 +279,8 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
       remove_file(r.file);
     }
     if (!r.loaded.failed) {
-      if (r.reading > 0) rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.opening, r.reading);
+      if (r.took.reading > 0)
+        rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.took.opening, r.took.reading);
       counters_.loaded_bytes.add(static_cast<std::uint64_t>(r.loaded.blocks) * stride_);
     }
     const auto wanted = loads_.find(r.loaded.load);
@@ -371,7 +289,7 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
     loaded.push_back(std::move(r.loaded));
   }
   obey_trouble();
-  const std::uint64_t in_memory = host_.bytes();
+  const std::uint64_t in_memory = files_.in_memory().bytes();
   counters_.used_bytes.set(static_cast<double>(catalogue_.bytes() - std::min(catalogue_.bytes(), in_memory)));
   counters_.host_bytes.set(static_cast<double>(in_memory));
   return loaded;
@@ -401,29 +319,24 @@ void DiskTier::clear() {
   counters_.used_bytes.set(0);
   ++clears_;
   writer_.submit([this](const CancelFlag&) {
-    remove_files();
+    files_.remove_all();
     --clears_;
   });
 }
 
-// Also when the tier is off: what is flushed must not come back.
-void DiskTier::remove_files() {
-  unpublished_ = {};
-  host_.clear();
-  if (!folder_) return;
-  for (const auto& entry : folder_->list()) (void)folder_->remove(entry.name);
-}
-
 bool DiskTier::flush(Time until) {
-  if (options_.keep && host_.on()) {  // all of it is to be found again
+  if (options_.keep && files_.in_memory().on()) {  // all of it is to be found again
     while (catalogue_.bytes() > options_.capacity && catalogue_.victim()) remove_file(*catalogue_.victim());
-    writer_.submit([this](const CancelFlag&) { spill(0); });
+    writer_.submit([this](const CancelFlag&) {
+      files_.spill(0);
+      files_.publish(false);
+    });
   }
   while (writer_.waiting() + writer_.running() > 0) {
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (options_.keep && on()) folder_->sync_names();
+  if (options_.keep && on()) files_.folder()->sync_names();
   return true;
 }
 

@@ -30,10 +30,9 @@
 
 #include "base/metrics.h"
 #include "base/threads/background_pool.h"
-#include "cache/disk/cache_folder.h"
-#include "cache/disk/host_files.h"
 #include "cache/disk/io_buffers.h"
 #include "cache/disk/prefix_catalogue.h"
+#include "cache/disk/tier_files.h"
 #include "cache/disk/transfer_rates.h"
 #include "espalier/error.h"
 
@@ -69,7 +68,7 @@ class DiskTier {
   ~DiskTier();  // what still waits to be written is lost; flush() first. What clear() forgot is gone
 
   bool on() const { return !trouble_; }
-  std::filesystem::path folder() const { return folder_ ? folder_->path() : std::filesystem::path(); }
+  std::filesystem::path folder() const { return files_.path(); }
   std::uint64_t block_stride() const { return stride_; }
   int piece_blocks() const { return piece_blocks_; }
 
@@ -97,7 +96,7 @@ class DiskTier {
   void filled();
   // Whether they are read faster than computed, as far as is known; memory always is. tokens_read: with what is read beside.
   bool pays_to_store(int tokens, int files, int tokens_read) {
-    return host_.on() || rates_.pays_or_retry(tokens, files, tokens_read);
+    return files_.in_memory().on() || rates_.pays_or_retry(tokens, files, tokens_read);
   }
   void drop_short(int tokens) { counters_.dropped_tokens_short.add(static_cast<std::uint64_t>(tokens)); }
   std::uint64_t now() const { return catalogue_.now(); }
@@ -144,55 +143,33 @@ class DiskTier {
   struct ReadResult {
     Loaded loaded;
     FileId file = 0;
-    double opening = 0, reading = 0;  // seconds
+    TierFiles::Took took;
     bool damaged = false, cancelled = false;
     std::string why;
   };
-  struct WriteResult {
-    FileId file = 0;
-    std::string name;
-    std::uint64_t header_bytes = 0, bytes = 0;
-    std::vector<std::uint64_t> checksums;
-    bool done = false;
-  };
-  // Files that are written but not named yet: several are flushed at once. Of the writing thread.
-  struct Unpublished {
-    std::vector<CacheFolder::Unnamed> files;
-    std::vector<WriteResult> results;  // of those that nobody can read yet
-    std::vector<std::string> leaving;  // those that lie in the host's memory until then
-  };
-
   DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters);
   void take_over_files();
   Result<PrefixFile> read_header(const CacheFolder::Entry& entry) const;
   bool make_room(std::uint64_t bytes, std::uint64_t spare_since);
   void remove_file(FileId file);
-  std::uint64_t capacity() const { return options_.capacity + options_.host_bytes; }
   struct Writing {  // what is to be written, its header without checksums
     FileId file;
     std::string name;
     PrefixFile header;
     IoBuffer buffer;
   };
+  std::uint64_t capacity() const { return options_.capacity + options_.host_bytes; }
   void submit(Writing writing);
   void write(Writing writing);
-  bool write_down(const std::string& name, PrefixFile file, std::span<const std::byte> blocks);
-  Result<CacheFolder::Unnamed> write_file(const std::string& name, PrefixFile& file,
-                                          std::span<const std::byte> blocks) const;
-  void spill(std::uint64_t most);
-  void note_write(WriteResult result);
-  void remove(const std::string& name);
-  void remove_files();
-  void publish_when_idle();
   void read(const Reading& reading, const CancelFlag& cancelled);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
-  void note_writes(std::vector<WriteResult> results);
+  void note_write(StoredFile file);
   void note_trouble(const Error& error);
   bool obey_trouble();
 
   const DiskTierOptions options_;
-  const std::unique_ptr<CacheFolder> folder_;  // null: memory alone
-  HostFiles host_;
+  std::atomic<bool> trouble_{false};
+  TierFiles files_;
   std::uint64_t stride_ = 0;
   int piece_blocks_ = 1;
   PrefixCatalogue catalogue_;
@@ -203,13 +180,11 @@ class DiskTier {
   std::unordered_map<LoadId, CancelFlag> loads_;
   std::vector<Writing> filling_;
 
-  std::atomic<bool> trouble_{false};
   std::atomic<int> clears_{0};  // that the writing thread has still to carry out
   bool obeyed_ = false;
   std::mutex mutex_;  // guards the two below
   std::vector<ReadResult> read_results_;
-  std::vector<WriteResult> write_results_;
-  Unpublished unpublished_;
+  std::vector<StoredFile> write_results_;
   std::shared_ptr<IoBuffers> read_buffers_, write_buffers_;
   BackgroundPool reader_, writer_;  // last: their tasks use everything above
 };

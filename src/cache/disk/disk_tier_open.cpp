@@ -104,11 +104,11 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTi
 
 Result<PrefixFile> DiskTier::read_header(const CacheFolder::Entry& entry) const {
   std::vector<std::byte> bytes(kFileAlignment);
-  ESP_TRY(std::size_t read, folder_->peek(entry.name, bytes));
+  ESP_TRY(std::size_t read, files_.folder()->peek(entry.name, bytes));
   ESP_TRY(const std::uint64_t length, header_length(std::span(bytes).first(read), entry.bytes));
   if (length > bytes.size()) {
     bytes.resize(length);
-    ESP_TRY(read, folder_->peek(entry.name, bytes));
+    ESP_TRY(read, files_.folder()->peek(entry.name, bytes));
   }
   ESP_TRY(PrefixFile file, parse_header(std::span(bytes).first(read), entry.bytes));
   if (file.key != options_.key) return bad_file("it belongs to another model or configuration");
@@ -119,7 +119,7 @@ Result<PrefixFile> DiskTier::read_header(const CacheFolder::Entry& entry) const 
 // Reads the header of every file, oldest first, so that ages go on; what cannot be used is named and removed.
 void DiskTier::take_over_files() {
   constexpr int kMostNamed = 8;
-  auto entries = folder_->list();
+  auto entries = files_.folder()->list();
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return std::tie(a.modified, a.name) < std::tie(b.modified, b.name); });
   int refused = 0;
@@ -133,8 +133,9 @@ void DiskTier::take_over_files() {
                                      std::move(file->checksums), true, 0, 0, 0}))
       continue;  // else others hold all of it
     if (!file.ok() && ++refused <= kMostNamed)
-      log::warning("prefix cache: {} is refused: {}", (folder_->path() / entry.name).string(), file.error().message);
-    if (file.ok() || file.error().kind == Error::Kind::bad_file) (void)folder_->remove(entry.name);
+      log::warning("prefix cache: {} is refused: {}", (files_.folder()->path() / entry.name).string(),
+                   file.error().message);
+    if (file.ok() || file.error().kind == Error::Kind::bad_file) (void)files_.folder()->remove(entry.name);
   }
   if (refused > kMostNamed) log::warning("prefix cache: {} files were refused in all", refused);
   counters_.damaged_files.add(static_cast<std::uint64_t>(refused));

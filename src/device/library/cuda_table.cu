@@ -53,8 +53,10 @@ EspalierDevice* open_device(int number, char* why_not, std::size_t room) {
     if (result == cudaSuccess) result = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (result == cudaSuccess) result = cudaEventCreateWithFlags(&device->event, cudaEventDisableTiming);
   if (result == cudaSuccess) {
-    espalier::cuda::settle_products(device->streams[kEspalierCompute]);
-    return device;
+    const char* const unfit = espalier::cuda::settle_products(device->streams[kEspalierCompute]);
+    if (unfit == nullptr) return device;
+    if (room > 0) std::snprintf(why_not, room, "%s", unfit);
+    return nullptr;  // closing it would wait for the kernel
   }
   tell(why_not, room, result);
   close_device(device);

@@ -25,6 +25,7 @@ struct ManyShape {
   static constexpr int kAhead = 2;
   static constexpr int kHeld = kWidth > 128 ? 128 : kWidth;  // elements of folded values for which there are registers
 };
+// The same where each warp has what it needs for itself.
 template <int kWidthOf>
 struct FewShape {
   static constexpr bool kShared = false;

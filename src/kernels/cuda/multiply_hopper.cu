@@ -18,11 +18,14 @@
 
 #include <cutlass/arch/barrier.h>
 #include <cutlass/arch/reg_reconfig.h>
+#include <chrono>
 #include <cstdlib>
 #include <cute/arch/cluster_sm90.hpp>
 #include <cute/arch/copy_sm90_tma.hpp>
 #include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/arch/mma_sm90_gmma.hpp>
+#include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -503,10 +506,19 @@ class Trial {
     if (!multiply(stream, task_)) return {};
     if (cudaMemcpyAsync(out.data(), task_.out, out.size() * 4, cudaMemcpyDeviceToHost, stream) != cudaSuccess)
       return {};
-    return cudaStreamSynchronize(stream) == cudaSuccess ? out : std::vector<float>();
+    return ends(stream) ? out : std::vector<float>();
   }
 
  private:
+  // A kernel that waits for what never comes would keep whoever opens the device for ever.
+  static bool ends(simt::Stream stream) {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (cudaStreamQuery(stream) == cudaErrorNotReady) {
+      if (std::chrono::steady_clock::now() > late) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return cudaStreamQuery(stream) == cudaSuccess;
+  }
   static constexpr std::size_t kK = 2048 + 96, kOutputs = 272, kRows = 80;
   static constexpr std::size_t panel_bytes() { return kK / 2 * kPair; }
   static constexpr std::size_t row_bytes() { return kK * 2; }
@@ -521,21 +533,25 @@ MultiplyWork work_of(const MatmulTask& task) {
 
 }  // namespace
 
-bool settle_products(simt::Stream stream) {
+const char* settle_products(simt::Stream stream) {
   int device = 0;
-  if (!Hopper::get().there || cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return false;
-  if (agrees[device]) return true;
-  const Trial trial;
-  const auto by_mma = trial.result(stream, [](simt::Stream on, const MatmulTask& t) {
+  if (!Hopper::get().there || cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return nullptr;
+  if (agrees[device]) return nullptr;
+  auto trial = std::make_unique<Trial>();
+  const auto by_mma = trial->result(stream, [](simt::Stream on, const MatmulTask& t) {
     multiply_tensor(on, work_of(t));
     return true;
   });
-  agrees[device] = !by_mma.empty() && trial.result(stream, Launch<64, 2>::go) == by_mma &&
-                   trial.result(stream, Launch<128, 2>::go) == by_mma &&
-                   trial.result(stream, Launch<192, 2>::go) == by_mma &&
-                   trial.result(stream, Launch<192, 4>::go) == by_mma;
-  cudaGetLastError();  // of a trial that failed
-  return agrees[device];
+  agrees[device] = !by_mma.empty() && trial->result(stream, Launch<64, 2>::go) == by_mma &&
+                   trial->result(stream, Launch<128, 2>::go) == by_mma &&
+                   trial->result(stream, Launch<192, 2>::go) == by_mma &&
+                   trial->result(stream, Launch<192, 4>::go) == by_mma;
+  cudaGetLastError();  // of a trial that was refused
+  const cudaError_t state = cudaStreamQuery(stream);
+  if (state == cudaSuccess) return nullptr;
+  trial.release();  // freeing its memory would wait for the kernel
+  return state == cudaErrorNotReady ? "a trial of wgmma does not end; ESPALIER_WGMMA=0 does without it"
+                                    : "a trial of wgmma failed; ESPALIER_WGMMA=0 does without it";
 }
 
 bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work) {
@@ -557,8 +573,8 @@ bool multiply_by_wgmma(simt::Stream stream, const MultiplyTask& task) {
 
 namespace espalier::cuda {
 
-bool settle_products(simt::Stream) {
-  return false;
+const char* settle_products(simt::Stream) {
+  return nullptr;
 }
 bool multiply_many_by_wgmma(simt::Stream, const MultiplyWork&) {
   return false;

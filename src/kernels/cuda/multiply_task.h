@@ -26,7 +26,8 @@ void multiply(simt::Stream stream, const MultiplyTask& task);
 // Of bf16, by Hopper's wgmma whatever the number of rows, for tests and measurements. False: this is no Hopper.
 bool multiply_by_wgmma(simt::Stream stream, const MultiplyTask& task);
 // Whether wgmma gives the bits that mma gives, on the device that is chosen: until that was seen, multiply() does without it.
-// To be called when a device is opened; takes milliseconds.
-bool settle_products(simt::Stream stream);
+// To be called when a device is opened; takes milliseconds. What it returns is why the device cannot be used: what was tried
+// never ended, or broke it. Null: it can.
+const char* settle_products(simt::Stream stream);
 
 }  // namespace espalier::cuda
