@@ -80,7 +80,8 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTi
     return internal_error("the key of the prefix cache is longer than its files can hold");
   std::string name;
   std::unique_ptr<CacheFolder> folder;
-  if (options.capacity == 0) {
+  const bool on_disk = options.capacity > 0;
+  if (!on_disk) {
     options.keep = false;
   } else if (options.keep) {
     name = fmt::format("{}{:016x}", kKept, checksum(options.key));
@@ -89,7 +90,7 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options, DiskTi
     remove_abandoned(options.base, kPassing);
     name = passing_name();
   }
-  if (options.capacity > 0) {
+  if (on_disk) {
     ESP_TRY(folder, CacheFolder::open(options.base, name, options.fault));
   }
   std::unique_ptr<DiskTier> tier;
