@@ -59,9 +59,9 @@ struct EngineOptions {
   std::string task = "auto";         // generate | embed | auto: what the checkpoint is made for
   std::string pooling = "auto";     // of embeddings: last | first | mean | none (every token's) | auto: the model's own
   std::string dummy_type = "auto";  // their type: auto (the configuration's), f32, bf16, f16, q8_0, q4_0, q4_1
-  std::string device = "auto";      // that computes: auto (a GPU that is there, else the CPU) | cpu | cuda[:number] | emu
-  int threads = 0;                  // compute threads; 0 = one a performance core that this process may use
-  bool pin_threads = false;         // each compute thread stays on one processor
+  std::string device = "auto";  // that computes: auto (a GPU that is there, else the CPU) | cpu | cuda[:number] | emu
+  int threads = 0;              // compute threads; 0 = one a performance core that this process may use
+  bool pin_threads = false;     // each compute thread stays on one processor
   std::string activations = "int8";  // int8 | f32 (exact mode)
   std::string kv_type = "auto";      // auto (bf16; f32 in exact mode) | f32 | bf16 | f16 | int8 | fp8_e4m3 | fp8_e5m2
   int context_length = 0;            // tokens; 0 = the model's
@@ -138,8 +138,8 @@ struct ModelInfo {
   std::int64_t state_bytes = 0;  // of the recurrent state of one sequence; 0: the model keeps none
   int state_cells = 0;           // that there are for them, snapshots included
   int window_tokens = 0;         // slots of what is read through a window; 0: all lies in the pool's slots
-  std::string device;       // that computes: cpu, cuda or emu
-  std::string device_name;  // in its maker's words; empty: the CPU
+  std::string device;            // that computes: cpu, cuda or emu
+  std::string device_name;       // in its maker's words; empty: the CPU
   std::string isa, activations, kv_type;
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them

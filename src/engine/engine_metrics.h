@@ -30,7 +30,7 @@ struct EngineMetrics {
   Counter finished_stop, finished_length, finished_abort, finished_error, rejected_queue, rejected_draining;
   Counter preemptions, retracted_tokens, evicted_tokens, steps;
   Counter ahead_rows, ahead_rows_dropped;  // begun before their step was planned; of these, not asked for
-  Counter disk_hit_tokens;  // of cached_tokens, those that were read from disk for the request
+  Counter disk_hit_tokens;                 // of cached_tokens, those that were read from disk for the request
   Counter forced_tokens, passes_saved, masks,
       late_masks;  // of constraints (engine/constrain/constrained_text.h, row_mask.h)
   Counter draft_steps, drafted_tokens, accepted_tokens;

@@ -91,8 +91,7 @@ class CoreHarness {
         windows_(options.window_slots > 0 ? windows_of(model.seen, INT32_MAX) : WindowPlan{}),
         kv_(KvPools::allocate({model.keeps.per_token, type}, slots, windows_.fields, options.window_slots).value()),
         states_(StatePool::allocate(model.keeps.state_floats, cells_for(model, options)).value()),
-        runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens,
-                metrics, 1),
+        runner_(model.model, kv_, states_.cells() > 0 ? &states_ : nullptr, model.team, options.end_tokens, metrics, 1),
         core(for_model(std::move(options), model, windows_), runner_, slots, metrics) {}
 
   // Puts a request in; its answers appear under the returned number.

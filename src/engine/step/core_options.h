@@ -37,7 +37,7 @@ struct CoreOptions {
   int vocabulary = std::numeric_limits<TokenId>::max();  // tokens with ids from there on stand for pictures
   const Tokenizer* tokenizer = nullptr;  // for the marks of thinking; outlives the core; null: the model has none
   bool jump_forward = true;              // text that a constraint forces is appended at once
-  bool ahead = false;  // the runner begins what follows a step before it is committed (engine/run/step_ahead.h)
+  bool ahead = false;   // the runner begins what follows a step before it is committed (engine/run/step_ahead.h)
   int state_cells = 0;  // of recurrent states, of a model that keeps one: at least two; 0 = it keeps none
   RopeLengths rope_lengths;
   std::optional<PoolingPlan> pooling = {};  // of a model that gives vectors or scores

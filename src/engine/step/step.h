@@ -34,7 +34,7 @@ struct WantedRow {  // what follows the token at `position`: the next of the pro
 struct StepPlan {
   std::vector<ScheduledChunk> chunks;
   std::vector<WantedRow> rows;  // in the order of chunks and positions
-  bool goes_on = false;  // its sequences have slots for the token behind, and nothing else is about to begin
+  bool goes_on = false;         // its sequences have slots for the token behind, and nothing else is about to begin
   bool empty() const { return chunks.empty(); }
   int all_rows() const {
     int all = 0;
