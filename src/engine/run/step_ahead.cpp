@@ -40,7 +40,7 @@ bool StepAhead::add(const ScheduledChunk& chunk, const WantedRow& row, const Out
   if (s.pictures) batch_.set_axis_shift(s.pictures.of_prompt().shift);
   batch_.want_logits(batch_row);
   wanted_.push_back({.sequence = &s, .position = position, .computed_by = &s, .mask = nullptr});
-  rows_.push_back({s.arrival, position, s.held.slot_at(position), outcome.token});
+  rows_.push_back({s.arrival, position, s.held.slot_at(position), outcome.token, s.request});
   return true;
 }
 
@@ -59,11 +59,12 @@ void StepAhead::begin(const StepPlan& plan, std::span<const Outcome> outcomes) {
     drawn_.add(i, wanted_[i], static_cast<int>(i));
     foreseen = drawn_.has(i) && !drawn_.waits(i);
   }
-  if (!foreseen) rows_.clear();
-  if (rows_.empty()) return;
+  std::vector<Row> rows = std::exchange(rows_, {});
+  if (!foreseen || rows.empty()) return;
   Batch batch = batch_.finish();
   batch.draws = drawn_.for_batch();
   model_.begin_forward(batch, kv_.view());
+  rows_ = std::move(rows);  // a device that failed has begun nothing
   metrics_.ahead_rows.add(rows_.size());
 }
 
@@ -94,7 +95,7 @@ StepAhead::Rest StepAhead::take(const StepPlan& plan, std::span<Outcome> outcome
     first += wanted.size();
   }
   metrics_.ahead_rows_dropped.add(rows_.size() - taken);
-  rows_.clear();
+  const std::vector<Row> held = std::exchange(rows_, {});  // until the model has read them
   model_.end_forward();
   drawn_.draw_rest();
   for (const auto& [of_plan, begun] : found) outcomes[of_plan] = drawn_.outcome(begun);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,8 @@ class StepAhead {
     int position;
     Slot slot;
     TokenId token;
+    std::shared_ptr<const Request>
+        request;  // the model reads its parameters and adapter to the end, whatever ends before
   };
   bool add(const ScheduledChunk& chunk, const WantedRow& row, const Outcome& outcome);
   bool ends(const Sequence& sequence, const Outcome& outcome) const;

@@ -22,14 +22,22 @@ class DrawingModel final : public Model {
   int vocabulary() const override { return model_.vocabulary(); }
   int max_rows() const override { return model_.max_rows(); }
   bool draws() const override { return true; }
+  bool overlaps() const override { return true; }
   std::span<float> forward(const Batch& batch, const KvView& kv) override {
+    begin_forward(batch, kv);
+    return end_forward();
+  }
+  void begin_forward(const Batch& batch, const KvView& kv) override {
     EXPECT_EQ(batch.reader, nullptr);
-    const RowDraws draws = batch.draws != nullptr ? *batch.draws : RowDraws{};
+    draws_ = batch.draws != nullptr ? *batch.draws : RowDraws{};
     Batch without = batch;
     without.draws = nullptr;
     const auto logits = model_.forward(without, kv);
     while_it_computes();
     whole_.assign(logits.begin(), logits.end());
+  }
+  std::span<float> end_forward() override {  // as late as a device reads what it is to draw
+    const RowDraws draws = draws_;
     read_ = whole_;
     draw_all(draws.now, draws.drawn);
     with_step += draws.now.size();
@@ -69,6 +77,7 @@ class DrawingModel final : public Model {
 
   Model& model_;
   std::vector<float> whole_, read_;
+  RowDraws draws_;
 };
 
 }  // namespace espalier::testing

@@ -186,6 +186,41 @@ TEST_F(EngineCoreOnTinyModel, ATokenIsTheSameWhetherItsRowIsScannedDrawnOrKept) 
   }
 }
 
+// Rows are begun before their step is planned; some requests leave in between.
+TEST_F(EngineCoreOnTinyModel, WhatIsBegunAheadOfItsPlanChangesNoToken) {
+  testing::DrawingModel drawing(*model.decoder);
+  const testing::ModelParts parts = model.parts(),
+                            drawn_parts{drawing, parts.keeps, parts.ropes, parts.team, parts.vocabulary, parts.seen};
+  CoreOptions with_ahead = options();
+  with_ahead.ahead = true;
+  CoreHarness plain(model, options(), 4096), ahead(drawn_parts, with_ahead, 4096);
+  for (int i = 0; i < 12; ++i) {
+    RequestFields fields = request(prompt(20 + i), 24);
+    fields.sampling.temperature = i % 3 == 0 ? 0 : 0.9;
+    fields.sampling.top_p = i % 2 == 0 ? 1 : 0.8;
+    fields.sampling.seed = 100 + static_cast<std::uint64_t>(i);
+    fields.logprobs.enabled = false;
+    plain.add(fields);
+    ahead.add(fields);
+  }
+  plain.run();
+  for (std::size_t steps = 1; ahead.step(); ++steps) {
+    if (steps % 4 != 0 || steps > 12) continue;
+    ahead.channels[steps - 3]->cancel();
+    ahead.core.drop_unwanted();
+  }
+  EXPECT_GT(ahead.metrics.ahead_rows.value(), 100u);
+  EXPECT_GT(ahead.metrics.ahead_rows_dropped.value(), 0u);
+  for (std::size_t i = 0; i < plain.answers.size(); ++i) {
+    const auto &got = ahead.answers[i][0].tokens, &want = plain.answers[i][0].tokens;
+    ASSERT_LE(got.size(), want.size());
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), want.begin())) << i;
+    if (i != 1 && i != 5 && i != 9) {
+      EXPECT_EQ(got.size(), want.size()) << i;
+    }
+  }
+}
+
 TEST_F(EngineCoreOnTinyModel, SeveralChoicesShareTheirPrompt) {
   CoreHarness harness(model, options(), 4096);
   RequestFields fields = request(prompt(150), 6);
