@@ -122,8 +122,8 @@ class EmulatedDevice(unittest.TestCase):
                 gone.close()
                 self.assertEqual([answers(server, [body])[0] for body in wanted], expected, "one by one")
                 begun, dropped = server.metric("espalier_ahead_rows_total"), server.metric("espalier_ahead_rows_dropped_total")
-                self.assertGreater(begun, 0)
-                self.assertLess(dropped, begun)
+                self.assertGreater(begun, 50)
+                self.assertLess(dropped, begun / 2)
 
     def test_evicted_prefixes_come_back_from_the_hosts_memory(self):
         wanted = [{"input_ids": list(range(3 + i, 120 + i)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}} for i in range(12)]
@@ -132,7 +132,7 @@ class EmulatedDevice(unittest.TestCase):
         with Server(*EXACT, "--device", "emu", "--max-total-tokens", "512", "--cache-host", "32M", "--no-cache-disk") as server:
             for _ in range(3):
                 self.assertEqual([answers(server, [body])[0] for body in wanted], expected)
-            self.assertGreater(server.metric("espalier_prefix_cache_disk_loaded_tokens_total"), 0)
+            self.assertGreater(server.metric("espalier_prefix_cache_disk_loaded_tokens_total"), 500)
             self.assertGreater(server.metric("espalier_prefix_cache_disk_host_bytes"), 0)
 
     def test_a_restart_finds_its_prefixes_on_disk(self):
