@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 #include "store/settings.h"
 
@@ -44,20 +45,25 @@ class Adder {
     added->envname(environment_twin(added->get_lnames().front()));
   }
   void milliseconds(const std::string& names, std::chrono::milliseconds& into, const std::string& help) {
-    auto* const added = app_.add_option_function<std::int64_t>(
-        names, [&into](const std::int64_t& count) { into = std::chrono::milliseconds(count); }, help);
-    added->default_str(std::to_string(into.count()))->type_name("MS");
-    added->envname(environment_twin(added->get_lnames().front()));
+    taken<std::int64_t>(
+        names, [&into](std::int64_t count) { into = std::chrono::milliseconds(count); }, help, "MS", into.count());
   }
   void gigabytes(const std::string& names, std::int64_t& bytes, const std::string& help) {
-    auto* const added = app_.add_option_function<double>(
-        names, [&bytes](const double& count) { bytes = static_cast<std::int64_t>(std::clamp(count, 0.0, 9e9) * 1e9); },
-        help);
-    added->default_str("0")->type_name("GB")->check(CLI::NonNegativeNumber);
-    added->envname(environment_twin(added->get_lnames().front()));
+    const auto take = [&bytes](double count) { bytes = static_cast<std::int64_t>(std::clamp(count, 0.0, 9e9) * 1e9); };
+    taken<double>(names, take, help, "GB", 0)->check(CLI::NonNegativeNumber);
   }
 
  private:
+  // A number in another unit than the option has.
+  template <class T>
+  CLI::Option* taken(const std::string& names, const std::function<void(const T&)>& take, const std::string& help,
+                     const char* unit, std::int64_t usual) {
+    auto* const added = app_.add_option_function<T>(names, take, help);
+    added->default_str(std::to_string(usual))->type_name(unit);
+    added->envname(environment_twin(added->get_lnames().front()));
+    return added;
+  }
+
   CLI::App& app_;
 };
 

@@ -182,14 +182,6 @@ INSTANTIATE_TEST_SUITE_P(Devices, LowRankOnADevice, ::testing::ValuesIn(testing:
 
 // --- whole models ---
 
-std::vector<std::string> lora_goldens() {
-  std::set<std::string> names;
-  std::error_code absent;
-  for (const auto& root : {testing::data("goldens/lora"), testing::shared("goldens/lora")})
-    for (const auto& entry : std::filesystem::directory_iterator(root, absent)) names.insert(entry.path().filename());
-  return {names.begin(), names.end()};
-}
-
 // Sequences of one batch, each with its own adapter or none.
 struct Together {
   std::vector<TokenId> tokens;
@@ -439,7 +431,8 @@ TEST(MixedAdaptersOnADevice, AnAdapterOfAnotherBackEndIsAFailure) {
   EXPECT_THROW(batch.run(*there.decoder, pool.pool().layers), DeviceFailure);
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachAdapterOnADevice, ::testing::ValuesIn(lora_goldens()), testing::golden_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, EachAdapterOnADevice, ::testing::ValuesIn(testing::lora_goldens()),
+                         testing::golden_name);
 
 }  // namespace
 }  // namespace espalier::device

@@ -7,7 +7,6 @@
 namespace espalier {
 namespace {
 
-using testing::AttendedRows;
 using testing::elements;
 using testing::Emulated;
 using testing::Problem;
@@ -34,7 +33,7 @@ class AttentionByTensorCores : public ::testing::Test {
   };
   std::vector<float> run(Problem& problem, const std::vector<int>& rows, const Cut& cut) {
     cuda::AttendTensorTask task{};
-    fill(task.of, problem, rows, cut.pieces);
+    task.of = put_task(emulated, problem, rows, cut.pieces);
     EXPECT_TRUE(fits_tensor_cores(task.of));
     cuda::TensorCut tiles_as = cuda::tensor_cut(task.of.heads, task.of.kv_heads);
     tiles_as.rows = std::min(tiles_as.rows, cut.most_rows);
@@ -48,35 +47,6 @@ class AttentionByTensorCores : public ::testing::Test {
     emulated.run(kEspalierAttendTensor, task);
     if (task.of.pieces > 1) emulated.run(kEspalierMergeAttention, cuda::MergeAttentionTask{task.of});
     return emulated.get(task.of.out, elements(task.of.row_count, task.of.out_stride));
-  }
-  void fill(cuda::AttendTask& task, Problem& problem, const std::vector<int>& rows, int pieces) {
-    const AttentionShape& shape = problem.shape;
-    const auto batch = problem.batch(rows);
-    const AttendedRows attended(batch, shape.visible);
-    task.kv = put_layer(emulated, problem.store);
-    task.dims = {shape.key_dim, shape.value_dim};
-    task.heads = shape.heads;
-    task.kv_heads = shape.kv_heads;
-    task.score = {shape.scale, shape.cap, nullptr, {}};
-    if (shape.slopes != nullptr) task.score.slopes = emulated.put(std::span(shape.slopes, elements(shape.heads, 1)));
-    task.entry_stride = 1;
-    if (!problem.sinks.empty()) task.sinks = emulated.put(problem.sinks);
-    task.rows = emulated.put(attended.rows);
-    task.row_count = static_cast<int>(attended.rows.size());
-    task.runs = emulated.put(attended.runs);
-    task.q = emulated.put(problem.queries(rows));
-    task.q_stride = problem.q_stride();
-    task.out_stride = problem.out_stride();
-    task.out = emulated.put(std::vector<float>(elements(task.row_count, task.out_stride), -7.0f));
-    int blocks = 1;
-    for (const cuda::AttendedRow& row : attended.rows)
-      blocks = std::max(blocks, row.query.last / kAttentionBlock - row.query.first / kAttentionBlock + 1);
-    task.pieces = std::min(pieces, blocks);
-    task.blocks_each = (blocks + task.pieces - 1) / task.pieces;
-    if (task.pieces == 1) return;
-    task.partials = emulated.put(std::vector<float>(elements(task.row_count, task.pieces * task.blocks_each) *
-                                                        elements(task.heads, FoldStates::stride_of(task.dims.value)),
-                                                    NAN));
   }
 
   // All rows of a batch, against the CPU's float32 arithmetic; then other cuts, and rows alone.
@@ -144,12 +114,7 @@ TEST_F(AttentionByTensorCores, ManyHeadsShareAKeyAndManyRowsShareASequence) {
 TEST_F(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
   for (Visibility visible : {Visibility{}, Visibility::window(70), Visibility::window(128), Visibility::chunk(130)}) {
     Problem problem(rng, square(6, 2, 48, visible), KvType::bf16, {303, 150, 31});
-    for (Sequence& s : problem.sequences)
-      for (int p = 0; p < s.length; ++p) {  // pictures of 20 positions, each of which sees all of its picture
-        const bool of_picture = p / 20 % 2 == 1;
-        s.last.push_back(of_picture ? std::min(p / 20 * 20 + 19, s.length - 1) : p);
-        s.from.push_back(of_picture ? p / 20 * 20 : p);
-      }
+    problem.see_pictures();
     expect_close_and_the_same_in_every_cut(problem, {40, 50, 4});
   }
 }
@@ -157,9 +122,7 @@ TEST_F(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
 TEST_F(AttentionByTensorCores, WhatLiesBehindAWindowIsNotRead) {
   Problem problem(rng, square(6, 1, 48, Visibility::window(70)), KvType::bf16, {300, 200, 90});
   const std::vector<int> rows = {1, 3, 9};
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    for (int p = 0; p < problem.sequences[i].length; ++p)
-      problem.sequences[i].stored.push_back(p > problem.sequences[i].length - rows[i] - 70);
+  problem.store_what_is_seen(rows, 70);
   expect_close_and_the_same_in_every_cut(problem, rows);
 }
 

@@ -81,4 +81,47 @@ struct AttendedRows {
   }
 };
 
+inline ScoreRule put_score(Emulated& emulated, const AttentionShape& shape) {
+  ScoreRule score{shape.scale, shape.cap, nullptr, shape.bias};
+  if (shape.slopes != nullptr) score.slopes = emulated.put(std::span(shape.slopes, elements(shape.heads, 1)));
+  if (shape.bias.values != nullptr)
+    score.bias.values = emulated.put(std::span(shape.bias.values, elements(shape.heads, shape.bias.width())));
+  return score;
+}
+
+// Attention of rows of a problem, which is filled, cut into at most so many pieces.
+inline cuda::AttendTask put_task(Emulated& emulated, Problem& problem, const std::vector<int>& rows, int pieces) {
+  const AttentionShape& shape = problem.shape;
+  const auto batch = problem.batch(rows);
+  const AttendedRows attended(batch, shape.visible);
+  cuda::AttendTask task{};
+  task.kv = put_layer(emulated, problem.store);
+  task.dims = {shape.key_dim, shape.value_dim};
+  task.heads = shape.heads;
+  task.kv_heads = shape.kv_heads;
+  task.score = put_score(emulated, shape);
+  task.entry_stride = shape.entry_stride;
+  if (!problem.sinks.empty()) task.sinks = emulated.put(problem.sinks);
+  task.rows = emulated.put(attended.rows);
+  task.row_count = static_cast<int>(attended.rows.size());
+  task.runs = emulated.put(attended.runs);
+  task.q = emulated.put(problem.queries(rows));
+  task.q_stride = problem.q_stride();
+  task.out_stride = problem.out_stride();
+  task.out = emulated.put(std::vector<float>(elements(task.row_count, task.out_stride), -7.0f));
+  const Problem::Words words = problem.selection(rows);
+  task.selection = words.view(shape.kv_heads);
+  if (task.selection.words != nullptr) task.selection.words = emulated.put(words.words);
+  int blocks = 1;
+  for (const cuda::AttendedRow& row : attended.rows)
+    blocks = std::max(blocks, row.query.last / kAttentionBlock - row.query.first / kAttentionBlock + 1);
+  task.pieces = std::min(pieces, blocks);
+  task.blocks_each = (blocks + task.pieces - 1) / task.pieces;
+  if (task.pieces > 1)
+    task.partials = emulated.put(std::vector<float>(elements(task.row_count, task.pieces * task.blocks_each) *
+                                                        elements(task.heads, FoldStates::stride_of(task.dims.value)),
+                                                    NAN));
+  return task;
+}
+
 }  // namespace espalier::testing

@@ -6,7 +6,6 @@
 namespace espalier {
 namespace {
 
-using testing::AttendedRows;
 using testing::elements;
 using testing::Emulated;
 using testing::Problem;
@@ -36,48 +35,9 @@ class DeviceAttention : public ::testing::TestWithParam<KvType> {
   }
 
   cuda::AttendTask task_of(Problem& problem, const std::vector<int>& rows, const Cut& cut) {
-    const AttentionShape& shape = problem.shape;
-    const auto batch = problem.batch(rows);
-    const AttendedRows attended(batch, shape.visible);
-    cuda::AttendTask task{};
-    task.kv = put_layer(emulated, problem.store);
-    task.dims = {shape.key_dim, shape.value_dim};
-    task.heads = shape.heads;
-    task.kv_heads = shape.kv_heads;
-    task.score = score_of(shape);
-    task.entry_stride = shape.entry_stride;
-    if (!problem.sinks.empty()) task.sinks = emulated.put(problem.sinks);
-    task.rows = emulated.put(attended.rows);
-    task.row_count = static_cast<int>(attended.rows.size());
-    task.runs = emulated.put(attended.runs);
-    task.q = emulated.put(problem.queries(rows));
-    task.q_stride = problem.q_stride();
-    task.out_stride = problem.out_stride();
-    task.out = emulated.put(std::vector<float>(elements(task.row_count, task.out_stride), -7.0f));
-    const Problem::Words words = problem.selection(rows);
-    task.selection = words.view(shape.kv_heads);
-    if (task.selection.words != nullptr) task.selection.words = emulated.put(words.words);
+    cuda::AttendTask task = put_task(emulated, problem, rows, cut.pieces);
     task.sequence_rows = cut.sequence_rows;
-    cut_into(task, attended.rows, cut.pieces);
     return task;
-  }
-  ScoreRule score_of(const AttentionShape& shape) {
-    ScoreRule score{shape.scale, shape.cap, nullptr, shape.bias};
-    if (shape.slopes != nullptr) score.slopes = emulated.put(std::span(shape.slopes, elements(shape.heads, 1)));
-    if (shape.bias.values != nullptr)
-      score.bias.values = emulated.put(std::span(shape.bias.values, elements(shape.heads, shape.bias.width())));
-    return score;
-  }
-  void cut_into(cuda::AttendTask& task, const std::vector<cuda::AttendedRow>& rows, int pieces) {
-    int blocks = 1;
-    for (const cuda::AttendedRow& row : rows)
-      blocks = std::max(blocks, row.query.last / kAttentionBlock - row.query.first / kAttentionBlock + 1);
-    task.pieces = std::min(pieces, blocks);
-    task.blocks_each = (blocks + task.pieces - 1) / task.pieces;
-    if (task.pieces > 1)
-      task.partials = emulated.put(std::vector<float>(elements(task.row_count, task.pieces * task.blocks_each) *
-                                                          elements(task.heads, FoldStates::stride_of(task.dims.value)),
-                                                      NAN));
   }
   void compute(const cuda::AttendTask& task) {
     emulated.run(kEspalierAttend, task);
@@ -162,12 +122,7 @@ TEST_P(DeviceAttention, RowsSeeSpansWindowsAndChunks) {
   for (KvForm form : {KvForm::keys_and_values, KvForm::latent})
     for (Visibility visible : {Visibility{}, Visibility::window(70), Visibility::chunk(130)}) {
       Problem problem(rng, square(6, 1, 48, 0.2f, visible), type, {303, 50, 31}, form);
-      for (Sequence& s : problem.sequences)
-        for (int p = 0; p < s.length; ++p) {  // pictures of 20 positions, each of which sees all of its picture
-          const bool of_picture = p / 20 % 2 == 1;
-          s.last.push_back(of_picture ? std::min(p / 20 * 20 + 19, s.length - 1) : p);
-          s.from.push_back(of_picture ? p / 20 * 20 : p);
-        }
+      problem.see_pictures();
       expect_bits_of_cpu(problem, {40, 50, 4});
     }
 }
@@ -176,9 +131,7 @@ TEST_P(DeviceAttention, WhatLiesBehindAWindowIsNotRead) {
   for (KvForm form : {KvForm::keys_and_values, KvForm::latent}) {
     Problem problem(rng, square(6, 1, 48, 0.2f, Visibility::window(70)), type, {300, 200, 90}, form);
     const std::vector<int> rows = {1, 3, 9};
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      for (int p = 0; p < problem.sequences[i].length; ++p)
-        problem.sequences[i].stored.push_back(p > problem.sequences[i].length - rows[i] - 70);
+    problem.store_what_is_seen(rows, 70);
     expect_bits_of_cpu(problem, rows);
   }
 }

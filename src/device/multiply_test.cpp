@@ -211,26 +211,31 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     return out;
   }
   static std::size_t stride(std::int64_t k) { return row_bytes(RowFormat::bf16, k); }
-
-  std::vector<float> rows_of(const Product& p, int begin, int end, EspalierKernel by = kEspalierMultiply) {
-    const Memory panels = device_->upload(p.weights.memory()).value(), rows = testing::on_device(*device_, p.x),
-                 biases = testing::on_device(*device_, p.bias), results = testing::on_device(*device_, p.before);
+  // All of it but the rows.
+  static MatmulTask task_of(const Product& p, const std::uint8_t* panels, const float* bias, float* out) {
     MatmulTask task{};
-    task.panels = panels.as<const std::uint8_t>();
+    task.panels = panels;
     task.panel_bytes = p.weights.panel_bytes();
     task.k = p.k;
     task.outputs = p.outputs;
     task.panel_end = p.weights.panels();
     task.then_panel = -1;
+    task.out = out;
+    task.out_stride = p.outputs;
+    task.bias = p.with_bias ? bias : nullptr;
+    task.finish = p.finish;
+    task.paired = p.paired;
+    return task;
+  }
+
+  std::vector<float> rows_of(const Product& p, int begin, int end, EspalierKernel by = kEspalierMultiply) {
+    const Memory panels = device_->upload(p.weights.memory()).value(), rows = testing::on_device(*device_, p.x),
+                 biases = testing::on_device(*device_, p.bias), results = testing::on_device(*device_, p.before);
+    MatmulTask task = task_of(p, panels.as<const std::uint8_t>(), biases.as<const float>(), results.as<float>());
     task.x = rows.data();
     task.x_stride = stride(p.k);
     task.row_begin = begin;
     task.row_end = end;
-    task.out = results.as<float>();
-    task.out_stride = p.outputs;
-    task.bias = p.with_bias ? biases.as<const float>() : nullptr;
-    task.finish = p.finish;
-    task.paired = p.paired;
     device_->run(by, MultiplyTask{task, DType::bf16, RowFormat::bf16});
     const auto all = testing::from_device<float>(*device_, results);
     return {all.begin() + begin * p.outputs, all.begin() + end * p.outputs};
@@ -247,21 +252,10 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
       for (std::int64_t k = 0; k < p.k; ++k)
         x.push_back(
             to_float(reinterpret_cast<const bf16*>(p.x.data() + stride(p.k) * static_cast<std::size_t>(row))[k]));
-    MatmulTask task{};
-    task.panels = p.weights.panel(0);
-    task.panel_bytes = p.weights.panel_bytes();
-    task.k = p.k;
-    task.outputs = p.outputs;
-    task.panel_end = p.weights.panels();
-    task.then_panel = -1;
+    MatmulTask task = task_of(p, p.weights.panel(0), p.bias.data(), out.data());
     task.x = x.data();
     task.x_stride = static_cast<std::size_t>(p.k) * sizeof(float);
     task.row_end = rows;
-    task.out = out.data();
-    task.out_stride = p.outputs;
-    task.bias = p.with_bias ? p.bias.data() : nullptr;
-    task.finish = p.finish;
-    task.paired = p.paired;
     cpu.matmul_bf16(task);
     return out;
   }

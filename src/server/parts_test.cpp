@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/json/json.h"
+#include "base/steady_seconds.h"
 #include "engine/stream/completion_notifier.h"
 #include "server/admission/active_ids.h"
 #include "server/admission/budget.h"
@@ -21,7 +22,6 @@
 #include "server/metrics/metrics_text.h"
 #include "server/readiness.h"
 #include "server/routes/routes.h"
-#include "server/steady_seconds.h"
 #include "testing/data.h"
 
 namespace espalier::server {

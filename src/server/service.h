@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/steady_seconds.h"
 #include "base/threads/background_pool.h"
 #include "engine/stream/completion_notifier.h"
 #include "lang/batch/text_budget.h"
@@ -32,7 +33,6 @@
 #include "server/responses/running_responses.h"
 #include "server/server_options.h"
 #include "server/sessions/sessions.h"
-#include "server/steady_seconds.h"
 #include "server/store/data_store.h"
 #include "server/tracing/tracer.h"
 #include "server/watchdog/step_watchdog.h"

@@ -108,6 +108,14 @@ class DiskTierTest : public ::testing::Test {
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, 100ms, [&] { return std::exchange(wakes_, 0) > 0; });
   }
+  // Of 3000 blocks, and of 5 in another scope.
+  void expect_both_to_come_back(DiskTier& tier, const Tokens& a, const Tokens& b) {
+    EXPECT_EQ(store(tier, a), 3000);
+    EXPECT_EQ(store(tier, b, 0, "tenant"), 5);
+    EXPECT_EQ(load(tier, a), 3000);
+    EXPECT_EQ(load(tier, a, 2500), 500) << "from the middle of a file";
+    EXPECT_EQ(load(tier, b, 1, "tenant"), 4);
+  }
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(test_.path()))
@@ -131,11 +139,7 @@ class DiskTierTest : public ::testing::Test {
 TEST_F(DiskTierTest, WhatWasStoredComesBackBitForBit) {
   auto tier = open(options(false));
   const Tokens a = sequence(3000), b = sequence(5, 2);
-  EXPECT_EQ(store(*tier, a), 3000);
-  EXPECT_EQ(store(*tier, b, 0, "tenant"), 5);
-  EXPECT_EQ(load(*tier, a), 3000);
-  EXPECT_EQ(load(*tier, a, 2500), 500) << "from the middle of a file";
-  EXPECT_EQ(load(*tier, b, 1, "tenant"), 4);
+  expect_both_to_come_back(*tier, a, b);
   EXPECT_EQ(load(*tier, b), 0) << "another scope";
   EXPECT_TRUE(tier->missing("", a, 0).empty());
   EXPECT_EQ(tier->counters().stored_tokens.value(), 3005u * kBlockTokens);
@@ -399,11 +403,7 @@ TEST_F(DiskTierTest, MemoryAloneNeedsNoFolder) {
   o.host_bytes = 32 << 20;
   auto tier = open(o);
   const Tokens a = sequence(3000), b = sequence(5, 2);
-  EXPECT_EQ(store(*tier, a), 3000);
-  EXPECT_EQ(store(*tier, b, 0, "tenant"), 5);
-  EXPECT_EQ(load(*tier, a), 3000);
-  EXPECT_EQ(load(*tier, a, 2500), 500) << "from the middle of a file";
-  EXPECT_EQ(load(*tier, b, 1, "tenant"), 4);
+  expect_both_to_come_back(*tier, a, b);
   EXPECT_TRUE(tier->in_host_memory(tier->find("", a, 0)));
   EXPECT_GE(tier->counters().host_bytes.value(), 3005.0 * 8192);
   tier->clear();

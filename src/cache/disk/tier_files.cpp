@@ -4,15 +4,12 @@
 #include <chrono>
 #include <utility>
 
+#include "base/steady_seconds.h"
+
 namespace espalier {
 namespace {
 
 constexpr std::size_t kMostUnnamed = 16;  // files that are flushed together
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -98,7 +95,7 @@ Result<TierFiles::Took> TierFiles::read(const std::string& name, std::uint64_t o
   }
   if (!folder_) return Error{Error::Kind::not_found, name + " is no longer in memory", {}, {}};
   Took took;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   ESP_TRY(const CacheFolder::Input file, folder_->open_file(name));
   took.opening = seconds_since(start);
   ESP_CHECK(file.read(offset, into));

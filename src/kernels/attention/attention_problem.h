@@ -136,6 +136,21 @@ struct Problem {
       }
     }
   }
+  // Every other stretch of 20 positions is a picture, whose rows see all of it.
+  void see_pictures() {
+    for (Sequence& s : sequences)
+      for (int p = 0; p < s.length; ++p) {
+        const bool of_picture = p / 20 % 2 == 1;
+        s.last.push_back(of_picture ? std::min(p / 20 * 20 + 19, s.length - 1) : p);
+        s.from.push_back(of_picture ? p / 20 * 20 : p);
+      }
+  }
+  // Nothing that the last `rows` of each sequence do not see through a window.
+  void store_what_is_seen(const std::vector<int>& rows, int window) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (int p = 0; p < sequences[i].length; ++p)
+        sequences[i].stored.push_back(p > sequences[i].length - rows[i] - window);
+  }
   // Stores what the sequences hold and reads it back: the judge works on what is stored, whose rounding is judged
   // apart.
   void fill(const CpuKernels& cpu) {

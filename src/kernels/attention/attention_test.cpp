@@ -126,9 +126,7 @@ TEST_P(EachAttention, NothingBehindAWindowIsRead) {
       shape.exact = exact;
       Problem problem(rng, shape, type, {300, 200, 90}, form);
       const std::vector<int> rows = {1, 3, 9};
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        for (int p = 0; p < problem.sequences[i].length; ++p)
-          problem.sequences[i].stored.push_back(p > problem.sequences[i].length - rows[i] - 70);
+      problem.store_what_is_seen(rows, 70);
       problem.fill(cpu);
       problem.expect_plain(cpu, 2, rows, testing::bound_of(shape, type));
     }

@@ -27,14 +27,6 @@ namespace {
 using testing::all_logits;
 using testing::SmallPool;
 
-std::vector<std::string> lora_goldens() {
-  std::set<std::string> names;
-  std::error_code absent;
-  for (const auto& root : {testing::data("goldens/lora"), testing::shared("goldens/lora")})
-    for (const auto& entry : std::filesystem::directory_iterator(root, absent)) names.insert(entry.path().filename());
-  return {names.begin(), names.end()};
-}
-
 // A model, the adapter bound to it, and what is expected.
 struct Adapted {
   std::filesystem::path folder;
@@ -152,7 +144,7 @@ TEST_P(EachAdapter, DefaultModeStaysNearTheReference) {
               distance.root_mean_square());
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EachAdapter, ::testing::ValuesIn(lora_goldens()), testing::golden_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, EachAdapter, ::testing::ValuesIn(testing::lora_goldens()), testing::golden_name);
 
 // The same weights in GGUF files have other names, and sometimes other orders of rows.
 TEST_P(EachAdapter, FitsAGgufFileOfItsModel) {

@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "server/steady_seconds.h"
+#include "base/steady_seconds.h"
 
 namespace espalier::server {
 namespace {

@@ -6,11 +6,11 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/steady_seconds.h"
 #include "base/system/thread_waits.h"
 #include "base/threads/start_thread.h"
 #include "base/threads/thread_name.h"
 #include "engine/engine_metrics.h"
-#include "server/steady_seconds.h"
 
 namespace espalier::server {
 namespace {

@@ -18,16 +18,21 @@ inline constexpr auto golden_name = [](const auto& test) {
   return name;
 };
 
-// The models among the goldens of both places whose names are wanted.
+// The goldens of a kind ("models", "lora") in both places whose names are wanted.
 template <class Wanted>
-std::vector<std::string> goldens_named(Wanted wanted) {
+std::vector<std::string> goldens_named(Wanted wanted, const std::string& kind = "models") {
   std::set<std::string> names;
-  for (const auto& folder : {shared("goldens/models"), data("goldens/models")}) {
+  for (const auto& folder : {shared("goldens/" + kind), data("goldens/" + kind)}) {
     std::error_code absent;
     for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
       if (const std::string name = entry.path().filename(); wanted(name)) names.insert(name);
   }
   return {names.begin(), names.end()};
+}
+
+// LoRA adapters.
+inline std::vector<std::string> lora_goldens() {
+  return goldens_named([](const std::string&) { return true; }, "lora");
 }
 
 // Models of images and text.
