@@ -5,7 +5,7 @@ import re
 import sys
 
 ALLOWED = {
-    "base": "", "tensor": "base", "text": "base", "net": "base", "image": "base",
+    "base": "", "ranks": "base", "tensor": "base", "text": "base", "net": "base", "image": "base",
     "sampling": "base tensor", "kernels": "base tensor", "cache": "base tensor", "grammar": "base text",
     "model": "base tensor kernels", "device": "base tensor kernels model sampling",
     "engine": "base tensor text image grammar cache sampling model device",
