@@ -4,6 +4,8 @@
 #include "model/cpu/load_needs.h"
 #include "model/executor.h"
 #include "model/program/builder.h"
+#include "model/ranks/split_program.h"
+#include "ranks/collective.h"
 
 namespace espalier {
 
@@ -89,7 +91,7 @@ struct Decoder::Impl {
   std::shared_ptr<PanelFile> overflow;
 
   Impl(Program p, const DecoderOptions& o, ComputeTeam& team)
-      : options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations}, {}, {}, {}} {}
+      : options(o), program(std::move(p)), loaded{{cpu_kernels(), team, o.activations, nullptr, o.group}, {}, {}, {}} {}
 
   Result<> load(const Weights& weights, const Progress& progress) {
     Backend& backend = options.backend != nullptr ? *options.backend : cpu_backend();
@@ -111,6 +113,7 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const ModelSpec& spec, const Weig
                                                const DecoderOptions& options, ComputeTeam& team,
                                                const Progress& progress) {
   ESP_TRY(Program program, Builder::build(spec, &weights));
+  if (options.group != nullptr) program = split_program(program, {options.group->rank(), options.group->size()});
   auto impl = std::make_unique<Impl>(std::move(program), options, team);
   impl->spec = spec;
   impl->naming = weights.naming();

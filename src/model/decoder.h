@@ -21,12 +21,18 @@
 namespace espalier {
 
 class Backend;
+namespace ranks {
+class Collective;
+}
 
 // How a decoder computes, and how much at once.
 struct DecoderOptions {
   Activations activations = Activations::int8;
   int max_rows = 512;          // of one batch
   Backend* backend = nullptr;  // that computes; it outlives the decoder; null: the CPU
+  // The ranks that compute it together, each with a decoder of its own part, which get the same batches in the same order
+  // (model/ranks/); it outlives the decoder. Only the first rank's forward() gives logits. Null: one computes all.
+  ranks::Collective* group = nullptr;
 };
 
 // A model that was loaded from a checkpoint.

@@ -19,8 +19,8 @@ bool is_one_of(const Op& op) {
 
 bool is_of_rows(const Op& op) {
   return !is_one_of<MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp,
-                    NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, GatherRowsOp, AllRowsOp, KeepRowsOp,
-                    HeadOp>(op);
+                    NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, GatherRowsOp, AllRowsOp, KeepRowsOp, HeadOp,
+                    AllGatherOp, GatherLogitsOp>(op);
 }
 
 int first_of_stage(const Program& program, int op) {

@@ -18,6 +18,10 @@
 
 namespace espalier {
 
+namespace ranks {
+class Collective;
+}
+
 inline constexpr int kRowFormats = 4;
 constexpr int index_of(RowFormat format) {
   return static_cast<int>(format);
@@ -62,6 +66,7 @@ struct ComputeWith {
   ComputeTeam& team;
   Activations mode;
   ProductObserver* observer = nullptr;  // in exact mode
+  ranks::Collective* group = nullptr;   // of a program that was split over ranks
 };
 
 // In which form a product wants its rows: floats where the weights have an order of inputs, which then become the form

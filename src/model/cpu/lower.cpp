@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/cpu/conversions.h"
+#include "model/cpu/stages/all_gather_stage.h"
 #include "model/cpu/stages/attend_stage.h"
 #include "model/cpu/stages/choose_stage.h"
 #include "model/cpu/stages/compress_stage.h"
@@ -292,6 +293,11 @@ class Lowering {
     announced_.push_back({&matrix(o.matrix), false, true});
     announcers_.push_back(&out_.head->next);
   }
+  void add(const AllGatherOp& o) {
+    const Rows all{o.rows.buffer, 0, program_.buffers[static_cast<std::size_t>(o.rows.buffer)]};
+    push(std::make_unique<AllGatherStage>(o.cut, place(all)));
+  }
+  void add(const GatherLogitsOp& o) { push(std::make_unique<GatherLogitsStage>(o.cut, out_.logits)); }
   template <class O>
   void add(const O&) {}
 

@@ -15,6 +15,7 @@
 
 #include "kernels/attention/visibility.h"
 #include "kernels/forms.h"
+#include "model/ranks/cut.h"
 
 namespace espalier {
 
@@ -417,11 +418,26 @@ struct KeepRowsOp {
   std::vector<Rows> live;
 };
 
-// Logits of all rows that are left: in * matrix^T, times scale, softly capped.
+// Logits of all rows that are left: in * matrix^T, times scale, softly capped. share: the matrix has only these tokens;
+// empty: all.
 struct HeadOp {
   MatrixId matrix;
   Rows in;
   float scale = 1.0f, cap = 0.0f;
+  Range share = {};
+};
+
+// --- what the ranks of a group do together (model/ranks/split_program.h) ---
+
+// Rank r has columns cut[r] of `rows`, counted as its buffer's; behind it all have all of them.
+struct AllGatherOp {
+  Rows rows;
+  Cut cut;
+};
+
+// Rank r has the logits of tokens cut[r]; behind it the first rank has those of all.
+struct GatherLogitsOp {
+  Cut cut;
 };
 
 using Op =
@@ -429,6 +445,6 @@ using Op =
                  RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp, ClipOp, CutOffOp,
                  StreamGatesOp, DecayOp, TimeStepOp, TakeGivenOp, BlendRowsOp, GiveOp, GatherRowsOp, AllRowsOp,
                  MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp,
-                 NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp>;
+                 NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp, AllGatherOp, GatherLogitsOp>;
 
 }  // namespace espalier

@@ -175,6 +175,8 @@ struct VisitRows : Show<F> {
     for (const Rows& rows : o.live) write(rows, true);
   }
   void operator()(const HeadOp& o) const { read(o.in); }
+  void operator()(const AllGatherOp& o) const { write(o.rows, true); }
+  void operator()(const GatherLogitsOp&) const {}
 };
 
 // Each place of an operation of any kind.

@@ -5,6 +5,7 @@
 namespace espalier {
 
 std::int64_t RowOrder::stored(std::int64_t i) const {
+  i += skip;
   std::int64_t row = first + (period > 0 ? i / take * period + i % take : i);
   if (pairs > 0) {
     const std::int64_t in_head = row % pairs, half = pairs / 2;
@@ -18,6 +19,7 @@ std::string RowOrder::text() const {
   if (first != 0 || period > 0) out = fmt::format("/rows{}", first);
   if (period > 0) out += fmt::format(":{}of{}", take, period);
   if (pairs > 0) out += fmt::format("/pairs{}", pairs);
+  if (skip > 0) out += fmt::format("/from{}", skip);
   return out;
 }
 

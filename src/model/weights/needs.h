@@ -15,10 +15,12 @@
 namespace espalier {
 
 // Which stored row is output row i: `take` rows of every `period`, from `first` on; and, within heads of `pairs` rows,
-// stored pairs (i, i + half) side by side are taken apart (GGUF files of arch llama).
+// stored pairs (i, i + half) side by side are taken apart (GGUF files of arch llama). The first `skip` rows of that order
+// are left out.
 struct RowOrder {
   std::int64_t first = 0, take = std::numeric_limits<std::int64_t>::max(), period = 0;
   int pairs = 0;
+  std::int64_t skip = 0;
 
   std::int64_t stored(std::int64_t i) const;
   std::string text() const;  // "" for rows as they stand; for names of packed matrices

@@ -95,9 +95,11 @@ void HeadStage::run(Pass& pass) {
       if (reader->takes(row)) return true;
     return false;
   };
-  if (reader != nullptr && takes_any()) return read(pass, *reader);
-  linear_.apply(with, in, logits_.first, logits_.stride, rows, {.added = adapted_.empty() ? nullptr : &adapted_});
-  if (changes()) with.team.run(rows, [&](int row) { finish(with.cpu, logits_.row(row), logits_.stride); });
+  if (share_.empty() && reader != nullptr && takes_any()) return read(pass, *reader);
+  linear_.apply(with, in, logits_.first + share_.begin, logits_.stride, rows,
+                {.added = adapted_.empty() ? nullptr : &adapted_});
+  if (changes())
+    with.team.run(rows, [&](int row) { finish(with.cpu, logits_.row(row) + share_.begin, linear_.outputs()); });
 }
 
 // Tiles of columns for some rows at a time, which stay in the second-level cache until they are read.
@@ -128,6 +130,10 @@ void HeadStage::read(const Pass& pass, LogitReader& reader) {
 }
 
 void HeadStage::again(const CpuKernels& cpu, int row, int first, std::span<float> out) {
+  if (!share_.empty()) {  // all were gathered
+    std::copy_n(logits_.row(row) + first, out.size(), out.begin());
+    return;
+  }
   const auto columns = static_cast<std::int64_t>(out.size());
   linear_.apply_columns(cpu, input_.some(row, row + 1), {first, columns, -1}, out.data(), columns);
   if (!adapted_.empty()) adapted_.add(row, row + 1, first, columns, out.data(), columns);

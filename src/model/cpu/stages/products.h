@@ -79,11 +79,17 @@ class GroupedStage final : public Stage {
   std::vector<Group> groups_;
 };
 
-// Logits, tile by tile where somebody reads them as they are computed.
+// Logits, tile by tile where somebody reads them as they are computed; a rank's share of them goes to its columns.
 class HeadStage final : public Stage {
  public:
   HeadStage(const NumberedLinear& layer, InputPlaces in, Place logits, const HeadOp& op)
-      : layer_(layer), linear_(layer.linear), in_(in), logits_(logits), scale_(op.scale), cap_(op.cap) {}
+      : layer_(layer),
+        linear_(layer.linear),
+        in_(in),
+        logits_(logits),
+        scale_(op.scale),
+        cap_(op.cap),
+        share_(op.share) {}
   void run(Pass& pass) override;
   // Columns of a row of the last run once more.
   void again(const CpuKernels& cpu, int row, int first, std::span<float> out);
@@ -99,6 +105,7 @@ class HeadStage final : public Stage {
   InputPlaces in_;
   Place logits_;
   float scale_, cap_;
+  Range share_;             // empty: all tokens
   RowBlock input_{};        // of the last run
   AdaptedProduct adapted_;  // likewise
 };

@@ -1,0 +1,535 @@
+#include "model/ranks/split_program.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "model/ranks/column_cuts.h"
+#include "model/ranks/op_parts.h"
+
+namespace espalier {
+namespace {
+
+// Of weak wishes: products of fewer outputs are computed by every rank, which costs less than bringing them together.
+constexpr int kFewOutputs = 64;
+// Cuts that nobody wishes otherwise fall between panels.
+constexpr int kColumns = 16;
+
+Cut even_columns(int width, int ranks) {
+  return width % kColumns == 0 && width >= kColumns * ranks ? scaled(even_cut(width / kColumns, ranks), kColumns)
+                                                            : even_cut(width, ranks);
+}
+
+// Some of a matrix's outputs.
+MatrixNeed some_outputs(const MatrixNeed& need, Range outputs) {
+  MatrixNeed out = need;
+  out.parts.clear();
+  int base = 0;
+  for (const MatrixPart& part : need.parts) {
+    const auto width = static_cast<int>(part.outputs);
+    const int begin = std::clamp(outputs.begin - base, 0, width), end = std::clamp(outputs.end - base, begin, width);
+    if (begin < end || need.gated) {
+      MatrixPart some = part;
+      some.rows.skip += begin;
+      some.outputs = end - begin;
+      out.parts.push_back(std::move(some));
+    }
+    if (!need.gated) base += width;
+  }
+  return out;
+}
+
+// Which fields are stored by heads, and how; the others have all heads on every rank.
+class FieldCuts {
+ public:
+  FieldCuts(const Program& program, int ranks) : ranks_(ranks), by_heads_(program.keeps.per_token.size(), true) {
+    for (std::size_t f = 0; f < by_heads_.size(); ++f) by_heads_[f] = program.keeps.per_token[f].heads > 1;
+    for (const auto* ops : {&program.ops, &program.draft_ops})
+      for (const Op& op : *ops) see_masks(op);
+    for (const auto* ops : {&program.ops, &program.draft_ops})
+      for (const Op& op : *ops) see(op);
+    // Both fields of one softmax, as often as one of them changes another.
+    for (std::size_t round = 0; round < together_.size(); ++round)
+      for (const auto& [a, b] : together_)
+        if (at(a) != at(b)) by_heads_[index(a)] = by_heads_[index(b)] = false;
+    for (std::size_t f = 0; f < by_heads_.size(); ++f) heads_.push_back(program.keeps.per_token[f].heads);
+  }
+
+  // The heads of each rank; nothing: all have all.
+  std::optional<Cut> of(FieldId id) const {
+    if (!at(id)) return std::nullopt;
+    return head_cuts(heads_[index(id)], heads_[index(id)], ranks_).kv_heads;
+  }
+  // Whether its heads can be shared, and how.
+  std::optional<Cut> queries(const AttendOp& o) const {
+    const int heads = heads_[index(o.field)];
+    if (by_head_.contains(o.mask) || by_head_.contains(o.then_mask)) return std::nullopt;
+    if (heads == 1 && (o.then < 0 || heads_[index(o.then)] == 1)) return even_cut(o.heads, ranks_);
+    if (!at(o.field)) return std::nullopt;
+    return head_cuts(o.heads, heads, ranks_).heads;
+  }
+
+ private:
+  static std::size_t index(FieldId id) { return static_cast<std::size_t>(id); }
+  bool at(FieldId id) const { return by_heads_[index(id)]; }
+  // Lists that each head has of its own cannot be had by some heads alone.
+  void see_masks(const Op& op) {
+    if (const auto* o = std::get_if<ChooseOp>(&op); o && !o->weights && o->constant_weights < 0 && o->heads > 1)
+      by_head_[o->mask] = true;
+  }
+  void see(const Op& op) {
+    if (const auto* o = std::get_if<ChooseOp>(&op)) by_heads_[index(o->field)] = false;
+    if (const auto* o = std::get_if<LoadBeforeOp>(&op)) by_heads_[index(o->field)] = false;
+    const auto* o = std::get_if<AttendOp>(&op);
+    if (o == nullptr) return;
+    if (by_head_.contains(o->mask) || by_head_.contains(o->then_mask)) {
+      by_heads_[index(o->field)] = false;
+      if (o->then >= 0) by_heads_[index(o->then)] = false;
+    }
+    if (o->then >= 0) together_.push_back({o->field, o->then});
+  }
+
+  int ranks_;
+  std::vector<bool> by_heads_;
+  std::vector<int> heads_;
+  std::map<MaskId, bool> by_head_;
+  std::vector<std::pair<FieldId, FieldId>> together_;
+};
+
+// What the rank's program has of the whole one's matrices, vectors and states.
+class RankNeeds {
+ public:
+  RankNeeds(const Program& whole, Program& out) : whole_(whole), out_(out) {}
+
+  // Some outputs of `count` matrices that follow one another; gives the first's new number.
+  MatrixId matrices(MatrixId first, int count, std::optional<Range> outputs = std::nullopt) {
+    const Key key{first, count, outputs ? outputs->begin : -1, outputs ? outputs->end : -1};
+    const auto [known, is_new] = matrices_.try_emplace(key, static_cast<MatrixId>(out_.needs.matrices.size()));
+    if (is_new)
+      for (int i = 0; i < count; ++i) {
+        const MatrixNeed& need = whole_.needs.matrices[static_cast<std::size_t>(first) + static_cast<std::size_t>(i)];
+        out_.needs.matrices.push_back(outputs ? some_outputs(need, *outputs) : need);
+      }
+    return known->second;
+  }
+  std::size_t state(std::size_t floats) {
+    const std::size_t first = out_.keeps.state_floats;
+    out_.keeps.state_floats += (floats + 15) / 16 * 16;
+    return first;
+  }
+  VectorId some_values(VectorId id, int rows, int count, Range units) {
+    if (units == Range{0, count}) return id;
+    const std::vector<float>& all = out_.vectors[static_cast<std::size_t>(id)];
+    const std::size_t of_row = all.size() / static_cast<std::size_t>(rows),
+                      each = of_row / static_cast<std::size_t>(count);
+    std::vector<float> some;
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+      const auto from = all.begin() + static_cast<std::ptrdiff_t>(row * of_row);
+      some.insert(some.end(), from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(units.begin) * each),
+                  from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(units.end) * each));
+    }
+    out_.vectors.push_back(std::move(some));
+    return static_cast<VectorId>(out_.vectors.size()) - 1;
+  }
+  OpRoom room() {
+    return {[this](VectorId id) { return out_.vectors[static_cast<std::size_t>(id)].size(); },
+            [this](VectorId id, int rows, int count, Range units) { return some_values(id, rows, count, units); },
+            [this](std::size_t floats) { return state(floats); }};
+  }
+
+ private:
+  using Key = std::tuple<MatrixId, int, int, int>;
+  const Program& whole_;
+  Program& out_;
+  std::map<Key, MatrixId> matrices_;
+};
+
+// Units [units.begin, units.end) of an operation, and how ranks share them; without a cut every rank does all.
+struct Piece {
+  Range units;
+  std::optional<Cut> cut;
+  bool firm = false;
+};
+
+// Splits one list of operations.
+class Splitting {
+ public:
+  Splitting(const Program& whole, RankOf rank, const FieldCuts& fields, RankNeeds& needs)
+      : whole_(whole), rank_(rank), fields_(fields), needs_(needs), room_(needs.room()) {}
+
+  // output: what must be everywhere at the end.
+  std::vector<Op> run(const std::vector<Op>& ops, const Rows& output) {
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) wish(*op);
+    for (const Op& op : ops) std::visit([&](const auto& o) { split(o); }, op);
+    if (output) bring(output);
+    return std::move(out_);
+  }
+  // Every rank does all of them.
+  std::vector<Op> keep(const std::vector<Op>& ops) {
+    for (const Op& op : ops) all_do(op);
+    return std::move(out_);
+  }
+
+ private:
+  std::size_t own() const { return static_cast<std::size_t>(rank_.rank); }
+  int ranks() const { return rank_.ranks; }
+
+  // --- what later operations would have of earlier ones ---
+
+  void wish(const Rows& rows, Cut cut, bool firm) {
+    for (const CutColumns& known : wishes_.meeting(rows))
+      if (known.firm || !firm) return;
+    wishes_.put({rows, std::move(cut), firm});
+  }
+  void wish(const Op& op) {
+    if (const auto* o = std::get_if<AttendOp>(&op)) {
+      if (const auto heads = fields_.queries(*o))
+        wish(o->queries, scaled(*heads, o->queries.width / o->heads, o->queries.first), true);
+    } else if (const auto* store = std::get_if<StoreOp>(&op)) {
+      const TokenField& field = whole_.keeps.per_token[static_cast<std::size_t>(store->field)];
+      const auto heads = fields_.of(store->field);
+      if (!heads) return;
+      wish(store->keys, scaled(*heads, field.key_dim, store->keys.first), true);
+      if (store->values) wish(store->values, scaled(*heads, field.value_dim, store->values.first), true);
+    } else if (const auto* grouped = std::get_if<GroupedMatmulOp>(&op)) {
+      wish(units_of(*grouped), true);
+    } else if (const auto units = espalier::units_of(op, room_)) {
+      wish(*units, units->heavy);
+    }
+  }
+  // As those who read the results would have them, or evenly.
+  void wish(const OpUnits& units, bool firm) {
+    std::vector<Piece> pieces = wished(units);
+    for (const Piece& piece : pieces) {
+      const Cut cut = piece.cut ? *piece.cut : shifted(even_cut(piece.units.size(), ranks()), piece.units.begin);
+      for (const Operand& operand : units.operands)
+        if (operand.reads) wish_of(operand, piece.units, cut, firm || piece.firm);
+    }
+  }
+  void wish_of(const Operand& operand, Range units, const Cut& cut, bool firm) {
+    const std::optional<CutColumns> section = section_of(operand, units, cut);
+    if (section) wish(section->rows, section->cut, firm);
+  }
+  std::vector<Piece> wished(const OpUnits& units) const {
+    for (const Operand& operand : units.operands)
+      if (operand.writes)
+        return pieces_of(units, operand, wishes_).value_or(std::vector<Piece>{{{0, units.count}, {}}});
+    return {{{0, units.count}, {}}};
+  }
+
+  static Cut shifted(const Cut& cut, int by) { return scaled(cut, 1, by); }
+
+  // --- units and columns ---
+
+  // The section that ranks make who have these units; nothing: it cannot be said, for others' columns lie between.
+  std::optional<CutColumns> section_of(const Operand& operand, Range units, const Cut& cut) const {
+    const Rows& rows = operand.rows;
+    if (!operand.has_gaps()) {
+      const Range all = operand.columns(units);
+      return CutColumns{{rows.buffer, all.begin, all.size()}, scaled(cut, operand.stride, rows.first)};
+    }
+    const int width = whole_.buffers[static_cast<std::size_t>(rows.buffer)],
+              grid = rows.first / operand.stride * operand.stride;
+    const Rows all{rows.buffer, grid + units.begin * operand.stride, units.size() * operand.stride};
+    if (all.first + all.width > width || rows.first - grid + operand.width > operand.stride) return std::nullopt;
+    return CutColumns{all, scaled(cut, operand.stride, grid)};
+  }
+
+  // The pieces that sections over an operand make of the units; nothing: some do not end between units.
+  static std::optional<std::vector<Piece>> pieces_of(const OpUnits& units, const Operand& operand,
+                                                     const ColumnCuts& sections) {
+    std::vector<Piece> pieces;
+    const int first = operand.has_gaps() ? operand.rows.first / operand.stride * operand.stride : operand.rows.first;
+    const Rows all{operand.rows.buffer, first, units.count * operand.stride};
+    int at = 0;
+    for (const CutColumns& section : sections.inside(all)) {
+      const auto unit = [&](int column, bool& fits) {
+        fits = fits && (column - first) % operand.stride == 0;
+        return (column - first) / operand.stride;
+      };
+      bool fits = true;
+      Piece piece{
+          {unit(section.rows.first, fits), unit(section.rows.first + section.rows.width, fits)}, Cut{}, section.firm};
+      for (const Range& range : section.cut) piece.cut->push_back({unit(range.begin, fits), unit(range.end, fits)});
+      if (!fits) return std::nullopt;
+      if (at < piece.units.begin) pieces.push_back({{at, piece.units.begin}, {}});
+      at = piece.units.end;
+      pieces.push_back(std::move(piece));
+    }
+    if (at < units.count) pieces.push_back({{at, units.count}, {}});
+    return pieces;
+  }
+
+  // --- what ranks bring together ---
+
+  void emit(Op op) { out_.push_back(std::move(op)); }
+
+  // From here on all ranks have these columns.
+  void bring(const Rows& rows) {
+    if (!rows) return;
+    for (const CutColumns& section : spread_.meeting(rows)) {
+      emit(AllGatherOp{section.rows, owners(section.cut, section.rows.first, section.rows.width)});
+      spread_.erase(section.rows);
+    }
+  }
+  void bring_unless(int buffer, const Cut& columns) {
+    if (spread_.have(buffer, columns)) return;
+    Rows all{buffer, columns.front().begin, 0};
+    for (const Range& range : columns) {
+      all.width = std::max(all.first + all.width, range.end) - std::min(all.first, range.begin);
+      all.first = std::min(all.first, range.begin);
+    }
+    bring(all);
+  }
+  void give(const CutColumns& section) { spread_.put(section); }
+
+  // --- operations that every rank does whole ---
+
+  void all_do(Op op) {
+    for_each_place(op, [&](const Rows& rows, bool writes) {
+      if (!writes) bring(rows);
+    });
+    for_each_place(op, [&](const Rows& rows, bool writes) {
+      if (writes) spread_.erase(rows);
+    });
+    renumber(op);
+    emit(std::move(op));
+  }
+  void renumber(Op& op) {
+    if (auto* o = std::get_if<MatmulOp>(&op)) o->matrix = needs_.matrices(o->matrix, 1);
+    if (auto* o = std::get_if<GatedMatmulOp>(&op)) o->matrix = needs_.matrices(o->matrix, 1);
+    if (auto* o = std::get_if<GroupedMatmulOp>(&op)) o->first = needs_.matrices(o->first, o->groups);
+    if (auto* o = std::get_if<ExpertsOp>(&op)) {
+      o->gate_up = needs_.matrices(o->gate_up, o->count);
+      o->down = needs_.matrices(o->down, o->count);
+    }
+    if (auto* o = std::get_if<CompressOp>(&op))
+      o->state =
+          needs_.state(static_cast<std::size_t>(o->overlapping ? 6 : 3) * static_cast<std::size_t>(o->out.width));
+    if (auto* o = std::get_if<NgramOp>(&op)) o->state = needs_.state(static_cast<std::size_t>(o->longest - 1));
+    if (auto* o = std::get_if<RecurrenceOp>(&op))
+      o->state = needs_.state(static_cast<std::size_t>(o->heads) * static_cast<std::size_t>(o->key_dim) *
+                              static_cast<std::size_t>(o->value_dim));
+    if (auto* o = std::get_if<ConvolveOp>(&op))
+      o->state = needs_.state(static_cast<std::size_t>(o->taps - 1) * static_cast<std::size_t>(o->in.width));
+    if (auto* o = std::get_if<ScanOp>(&op))
+      o->state = needs_.state(static_cast<std::size_t>(o->size) * static_cast<std::size_t>(o->in.width));
+    if (auto* o = std::get_if<FadingSumOp>(&op)) o->state = needs_.state(static_cast<std::size_t>(o->in.width));
+  }
+
+  // --- products ---
+
+  // The columns of a product's result as later operations want them, evenly where nobody minds; empty: every rank
+  // computes all.
+  std::vector<CutColumns> columns_of(const Rows& out) const {
+    std::vector<CutColumns> sections = wishes_.inside(out);
+    const bool firm = std::ranges::any_of(sections, &CutColumns::firm);
+    if (!firm && out.width < kFewOutputs) return {};
+    std::vector<CutColumns> all;
+    int at = out.first;
+    const auto evenly_to = [&](int column) {
+      if (at < column)
+        all.push_back({{out.buffer, at, column - at}, scaled(even_columns(column - at, ranks()), 1, at)});
+    };
+    for (CutColumns& section : sections) {
+      evenly_to(section.rows.first);
+      at = section.rows.first + section.rows.width;
+      all.push_back(std::move(section));
+    }
+    evenly_to(out.first + out.width);
+    return all;
+  }
+  // O: a product whose matrix has a column for each one of `out`.
+  template <class O>
+  void split_product(const O& o, bool adds) {
+    bring(o.in);
+    const std::vector<CutColumns> sections = columns_of(o.out);
+    if (sections.empty()) return all_do(o);
+    for (const CutColumns& section : sections) {
+      if (adds) bring_unless(o.out.buffer, section.cut);
+      const Range own = section.cut[this->own()];
+      if (!own.empty()) {
+        O part = o;
+        part.out = {o.out.buffer, own.begin, own.size()};
+        part.matrix = needs_.matrices(o.matrix, 1, Range{own.begin - o.out.first, own.end - o.out.first});
+        emit(std::move(part));
+      }
+      give(section);
+    }
+  }
+  void split(const MatmulOp& o) { split_product(o, o.add); }
+  void split(const GatedMatmulOp& o) { split_product(o, false); }
+
+  OpUnits units_of(const GroupedMatmulOp& o) const {
+    const MatrixNeed& need = whole_.needs.matrices[static_cast<std::size_t>(o.first)];
+    return {o.groups,
+            {{o.in, o.in_stride, static_cast<int>(need.inputs), true, false},
+             {o.out, o.out_stride, static_cast<int>(need.outputs()), false, true}},
+            {},
+            true};
+  }
+  void split(const GroupedMatmulOp& o) {
+    const OpUnits units = units_of(o);
+    std::vector<Piece> pieces = wished(units);
+    for (Piece& piece : pieces)
+      if (!piece.cut) piece.cut = shifted(even_cut(piece.units.size(), ranks()), piece.units.begin);
+    if (!can_be_given(units, pieces)) return all_do(o);
+    for (const Piece& piece : pieces) {
+      take(units, *piece.cut);
+      if (const Range own = (*piece.cut)[this->own()]; !own.empty()) {
+        GroupedMatmulOp part = o;
+        const Range in = units.operands[0].columns(own), out = units.operands[1].columns(own);
+        part.in = {o.in.buffer, in.begin, in.size()};
+        part.out = {o.out.buffer, out.begin, out.size()};
+        part.groups = own.size();
+        part.first = needs_.matrices(o.first + own.begin, own.size());
+        emit(std::move(part));
+      }
+      give_results(units, piece);
+    }
+  }
+
+  // --- attention ---
+
+  void split(const StoreOp& o) {
+    const auto heads = fields_.of(o.field);
+    if (!heads) return all_do(o);
+    const TokenField& field = whole_.keeps.per_token[static_cast<std::size_t>(o.field)];
+    const auto of = [&](const Rows& rows, int each) {
+      bring_unless(rows.buffer, scaled(*heads, each, rows.first));
+      const Range own = (*heads)[this->own()];
+      return rows.part(own.begin * each, own.size() * each);
+    };
+    StoreOp part = o;
+    part.keys = of(o.keys, field.key_dim);
+    if (o.values) part.values = of(o.values, field.value_dim);
+    emit(part);
+  }
+  void split(const AttendOp& o) {
+    const auto heads = fields_.queries(o);
+    if (!heads) return all_do(o);
+    const int query = o.queries.width / o.heads, value = o.out.width / o.heads;
+    bring_unless(o.queries.buffer, scaled(*heads, query, o.queries.first));
+    if (const Range own = (*heads)[this->own()]; !own.empty()) {
+      AttendOp part = o;
+      part.queries = o.queries.part(own.begin * query, own.size() * query);
+      part.out = o.out.part(own.begin * value, own.size() * value);
+      part.heads = own.size();
+      for (VectorId* id : {&part.sinks, &part.slopes, &part.biases})
+        if (*id >= 0) *id = needs_.some_values(*id, 1, o.heads, own);
+      emit(part);
+    }
+    give({o.out, scaled(*heads, value, o.out.first)});
+  }
+
+  // --- the head ---
+
+  void split(const HeadOp& o) {
+    bring(o.in);
+    const Cut cut = even_columns(whole_.vocabulary, ranks());
+    HeadOp part = o;
+    part.share = cut[own()];
+    part.matrix = needs_.matrices(o.matrix, 1, part.share);
+    if (!part.share.empty()) emit(part);
+    emit(GatherLogitsOp{cut});
+  }
+
+  void split(const KeepRowsOp& o) { emit(o); }  // rows move whole, whatever a rank has of them
+
+  // --- what falls into units ---
+
+  // Whether later operations can be told who has the results.
+  bool can_be_given(const OpUnits& units, const std::vector<Piece>& pieces) const {
+    for (const Piece& piece : pieces)
+      for (const Operand& operand : units.operands)
+        if (operand.writes && piece.cut && !section_of(operand, piece.units, *piece.cut)) return false;
+    return true;
+  }
+  // Ranks get what their units read.
+  void take(const OpUnits& units, const Cut& cut) {
+    for (const Rows& rows : units.whole) bring(rows);
+    for (const Operand& operand : units.operands) {
+      Cut columns;
+      for (const Range& range : cut) columns.push_back(operand.columns(range));
+      if (operand.reads) bring_unless(operand.rows.buffer, columns);
+    }
+  }
+  void give_results(const OpUnits& units, const Piece& piece) {
+    for (const Operand& operand : units.operands)
+      if (operand.writes) give_result(operand, piece);
+  }
+  // Columns of others that lie between are spread likewise, or everywhere.
+  void give_result(const Operand& operand, const Piece& piece) {
+    const CutColumns section = *section_of(operand, piece.units, *piece.cut);
+    if (operand.has_gaps())
+      for (const CutColumns& known : spread_.inside(section.rows))
+        if (known.cut != section.cut || known.rows != section.rows) bring(known.rows);
+    give(section);
+  }
+
+  template <class O>
+  void split(const O& o) {
+    const auto units = espalier::units_of(o, room_);
+    if (!units) return all_do(o);
+    const std::vector<Piece> pieces = pieces_to_do(*units);
+    const bool apart = std::ranges::any_of(pieces, [](const Piece& piece) { return piece.cut.has_value(); });
+    if (!apart || !can_be_given(*units, pieces)) return all_do_keeping_gaps(o, *units);
+    for (const Piece& piece : pieces) do_piece(o, *units, piece);
+  }
+  template <class O>
+  void do_piece(const O& o, const OpUnits& units, const Piece& piece) {
+    take(units, piece.cut ? *piece.cut : Cut(static_cast<std::size_t>(ranks()), piece.units));
+    const Range own = piece.cut ? (*piece.cut)[this->own()] : piece.units;
+    if (!own.empty()) emit(some_units(Op(o), own, room_));
+    if (piece.cut) return give_results(units, piece);
+    for (const Operand& operand : units.operands) {
+      const Range columns = operand.columns(piece.units);
+      if (operand.writes) spread_.erase({operand.rows.buffer, columns.begin, columns.size()});
+    }
+  }
+  // As what it reads is spread.
+  std::vector<Piece> pieces_to_do(const OpUnits& units) const {
+    for (const Operand& operand : units.operands) {
+      if (!operand.reads || spread_.meeting(operand.rows).empty()) continue;
+      if (auto pieces = pieces_of(units, operand, spread_)) return *std::move(pieces);
+      return {{{0, units.count}, {}}};
+    }
+    if (units.heavy) return {{{0, units.count}, even_cut(units.count, ranks())}};
+    return {{{0, units.count}, {}}};
+  }
+  // Columns between those that it writes stay what they are.
+  void all_do_keeping_gaps(const Op& op, const OpUnits& units) {
+    for (const Operand& operand : units.operands)
+      if (operand.writes && operand.has_gaps()) bring(operand.rows);
+    all_do(op);
+  }
+
+  const Program& whole_;
+  RankOf rank_;
+  const FieldCuts& fields_;
+  RankNeeds& needs_;
+  OpRoom room_;
+  ColumnCuts wishes_, spread_;
+  std::vector<Op> out_;
+};
+
+}  // namespace
+
+Program split_program(const Program& whole, RankOf rank) {
+  if (rank.alone()) return whole;
+  Program out = whole;
+  out.needs.matrices.clear();
+  out.keeps.state_floats = 0;
+  const FieldCuts fields(whole, rank.ranks);
+  RankNeeds needs(whole, out);
+  out.ops = Splitting(whole, rank, fields, needs).run(whole.ops, whole.output);
+  out.draft_ops = Splitting(whole, rank, fields, needs).run(whole.draft_ops, {});
+  out.pooled_ops = Splitting(whole, rank, fields, needs).keep(whole.pooled_ops);
+  for (std::size_t f = 0; f < out.keeps.per_token.size(); ++f)
+    if (const auto heads = fields.of(static_cast<FieldId>(f)))
+      out.keeps.per_token[f].heads = (*heads)[static_cast<std::size_t>(rank.rank)].size();
+  return out;
+}
+
+}  // namespace espalier
