@@ -33,6 +33,7 @@ struct DecoderOptions {
   // The ranks that compute it together, each with a decoder of its own part, which get the same batches in the same order
   // (model/ranks/); it outlives the decoder. Only the first rank's forward() gives logits. Null: one computes all.
   ranks::Collective* group = nullptr;
+  bool experts_by_id = false;  // ranks share experts instead of columns of all of them
 };
 
 // A model that was loaded from a checkpoint.

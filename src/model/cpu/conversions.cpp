@@ -50,7 +50,7 @@ Conversions::Conversions(const Program& program, const ComputeWith& with, const 
 RowFormats Conversions::formats_of_experts(const ExpertsOp& o) const {
   RowFormats formats;
   formats.add(common_format(
-      with_, std::span(matrices_).subspan(static_cast<std::size_t>(o.gate_up), static_cast<std::size_t>(o.count))));
+      with_, std::span(matrices_).subspan(static_cast<std::size_t>(o.gate_up), static_cast<std::size_t>(o.experts()))));
   return formats;
 }
 

@@ -115,7 +115,7 @@ class Lowering {
   // One pass gates where the kernels know the gate; else gates and values become floats.
   bool gates_in_product(const ExpertsOp& o) const {
     bool all = o.gated;
-    for (int e = 0; e < o.count; ++e) all = all && matrix(o.gate_up + e).paired();
+    for (int e = 0; e < o.experts(); ++e) all = all && matrix(o.gate_up + e).paired();
     return all;
   }
   void use_scratch(int op, const ExpertsOp& o) {
@@ -124,13 +124,14 @@ class Lowering {
     };
     const auto floats = [&](std::int64_t width) { return use(static_cast<std::size_t>(width) * sizeof(float)); };
     const std::span<const Linear> all(loaded_.matrices);
-    const auto count = static_cast<std::size_t>(o.count);
+    const auto count = static_cast<std::size_t>(o.experts());
     const RowFormat up = common_format(loaded_.with, all.subspan(static_cast<std::size_t>(o.gate_up), count)),
                     down = common_format(loaded_.with, all.subspan(static_cast<std::size_t>(o.down), count));
     ScratchBuffers& s = scratch_[static_cast<std::size_t>(op)];
     s.up_format = up;
     s.down_format = down;
-    if (!gates_in_product(o)) s.up = floats(o.gated ? 2 * o.inner : o.inner);
+    const int inner = o.own_inner().size();
+    if (!gates_in_product(o)) s.up = floats(o.gated ? 2 * inner : inner);
     s.inner = floats(o.inner);
     s.down = floats(o.out.width);
     if (up == RowFormat::f32 || o.weight_inputs) s.gathered_floats = floats(o.in.width);
@@ -229,13 +230,14 @@ class Lowering {
   }
   void add(const ExpertsOp& o) {
     std::vector<ExpertLayers> experts;
-    for (int e = 0; e < o.count; ++e) experts.push_back({&matrix(o.gate_up + e), &matrix(o.down + e)});
+    for (int e = 0; e < o.experts(); ++e) experts.push_back({&matrix(o.gate_up + e), &matrix(o.down + e)});
     const ScratchBuffers& s = scratch_[static_cast<std::size_t>(op_)];
     const auto floats = [&](int buffer, std::int64_t width) {
       return buffer < 0 ? Place() : Place{reinterpret_cast<float*>(out_.memory.at(buffer)), width};
     };
     const auto bytes = [&](int buffer) { return buffer < 0 ? nullptr : out_.memory.at(buffer); };
-    const ExpertScratch scratch{floats(s.up, o.gated ? 2 * o.inner : o.inner),
+    const int inner = o.own_inner().size();
+    const ExpertScratch scratch{floats(s.up, o.gated ? 2 * inner : inner),
                                 floats(s.inner, o.inner),
                                 floats(s.down, o.out.width),
                                 bytes(s.gathered),

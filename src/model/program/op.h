@@ -287,6 +287,14 @@ struct ExpertsOp {
   bool weight_inputs = false;  // the weight scales the expert's input instead of its output
   Rows in, routed, out;
   bool add = false;
+  // Of a rank that computes them with others, who has which columns of `inner` and so of every expert's matrices (`out` is
+  // then some columns, from `out_column` of the row's on), or who has which experts (gate_up and down are its own's). Both
+  // empty: it has all.
+  Cut inner_cut = {}, expert_cut = {};
+  int out_column = 0;
+  Range own = {0, 0};                                                      // of the cut that there is
+  int experts() const { return expert_cut.empty() ? count : own.size(); }  // that it has
+  Range own_inner() const { return inner_cut.empty() ? Range{0, inner} : own; }
 };
 
 // out = what the field has of the position before, in a latent form; zeros at position 0. All rows of the batch have stored
@@ -440,11 +448,11 @@ struct GatherLogitsOp {
   Cut cut;
 };
 
-using Op =
-    std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp, StoreOp,
-                 RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp, ClipOp, CutOffOp,
-                 StreamGatesOp, DecayOp, TimeStepOp, TakeGivenOp, BlendRowsOp, GiveOp, GatherRowsOp, AllRowsOp,
-                 MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp, AttendOp, ChooseOp, CompressOp,
-                 NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp, KeepRowsOp, HeadOp, AllGatherOp, GatherLogitsOp>;
+using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,
+                        StoreOp, RouteOp, SpreadWeightsOp, MixOp, ScaleToOp, ConstantOp, AddWavesOp, ComplementOp,
+                        ClipOp, CutOffOp, StreamGatesOp, DecayOp, TimeStepOp, TakeGivenOp, BlendRowsOp, GiveOp,
+                        GatherRowsOp, AllRowsOp, MatmulOp, GatedMatmulOp, GroupedMatmulOp, ExpertsOp, LoadBeforeOp,
+                        AttendOp, ChooseOp, CompressOp, NgramOp, ConvolveOp, RecurrenceOp, ScanOp, FadingSumOp,
+                        KeepRowsOp, HeadOp, AllGatherOp, GatherLogitsOp>;
 
 }  // namespace espalier

@@ -31,9 +31,11 @@ struct Checkpoint {
   ModelSpec spec;
   Naming naming = Naming::hf;
 
-  std::unique_ptr<Decoder> load(Activations mode, ComputeTeam& team, ranks::Collective* group) const {
+  std::unique_ptr<Decoder> load(Activations mode, ComputeTeam& team, ranks::Collective* group,
+                                bool experts_by_id = false) const {
     DecoderOptions options{.activations = mode, .max_rows = 512};
     options.group = group;
+    options.experts_by_id = experts_by_id;
     const Weights weights(*file, naming);
     auto decoder = Decoder::load(spec, weights, options, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
@@ -59,13 +61,14 @@ struct Share {
 };
 
 std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activations mode, KvType type,
-                                 const std::vector<std::vector<TokenId>>& texts, int chunk, Share& share) {
+                                 const std::vector<std::vector<TokenId>>& texts, int chunk, bool experts_by_id,
+                                 Share& share) {
   ThreadGroup group(size);
   std::vector<float> given;
   std::mutex mutex;
   group.run([&](ThreadGroup::Rank& rank) {
     ComputeTeam team(1);
-    const auto decoder = checkpoint.load(mode, team, &rank);
+    const auto decoder = checkpoint.load(mode, team, &rank, experts_by_id);
     if (decoder == nullptr) return rank.end("it cannot be loaded");
     const auto logits = logits_of(*decoder, type, texts, chunk);
     const std::lock_guard lock(mutex);
@@ -87,9 +90,10 @@ void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vecto
     const auto alone = checkpoint.load(mode, team, nullptr);
     ASSERT_TRUE(alone);
     const auto want = logits_of(*alone, type, texts, 512);
-    for (const auto& [size, chunk] : {std::pair{2, 512}, {3, 7}, {4, 512}, {8, 16}}) {
+    for (const auto& [size, chunk, experts_by_id] :
+         {std::tuple{2, 512, false}, {2, 16, true}, {3, 7, false}, {4, 512, false}, {8, 16, false}, {8, 512, true}}) {
       Share share;
-      const auto got = first_rank_of(checkpoint, size, mode, type, texts, chunk, share);
+      const auto got = first_rank_of(checkpoint, size, mode, type, texts, chunk, experts_by_id, share);
       ASSERT_EQ(got.size(), want.size());
       std::size_t differ = 0;
       for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != want[i];

@@ -21,21 +21,31 @@ Cut even_columns(int width, int ranks) {
                                                             : even_cut(width, ranks);
 }
 
+// Some outputs of every part of a matrix.
+MatrixNeed some_of_parts(MatrixNeed need, Range outputs) {
+  for (MatrixPart& part : need.parts) {
+    part.rows.skip += outputs.begin;
+    part.outputs = outputs.size();
+  }
+  return need;
+}
+
 // Some of a matrix's outputs.
 MatrixNeed some_outputs(const MatrixNeed& need, Range outputs) {
+  if (need.gated) return some_of_parts(need, outputs);
   MatrixNeed out = need;
   out.parts.clear();
   int base = 0;
   for (const MatrixPart& part : need.parts) {
     const auto width = static_cast<int>(part.outputs);
     const int begin = std::clamp(outputs.begin - base, 0, width), end = std::clamp(outputs.end - base, begin, width);
-    if (begin < end || need.gated) {
+    if (begin < end) {
       MatrixPart some = part;
       some.rows.skip += begin;
       some.outputs = end - begin;
       out.parts.push_back(std::move(some));
     }
-    if (!need.gated) base += width;
+    base += width;
   }
   return out;
 }
@@ -102,14 +112,17 @@ class RankNeeds {
  public:
   RankNeeds(const Program& whole, Program& out) : whole_(whole), out_(out) {}
 
-  // Some outputs of `count` matrices that follow one another; gives the first's new number.
-  MatrixId matrices(MatrixId first, int count, std::optional<Range> outputs = std::nullopt) {
+  // Some outputs (of every part: where parts are alike) of `count` matrices that follow one another; gives the first's new
+  // number.
+  MatrixId matrices(MatrixId first, int count, std::optional<Range> outputs = std::nullopt, bool of_parts = false) {
     const Key key{first, count, outputs ? outputs->begin : -1, outputs ? outputs->end : -1};
     const auto [known, is_new] = matrices_.try_emplace(key, static_cast<MatrixId>(out_.needs.matrices.size()));
     if (is_new)
       for (int i = 0; i < count; ++i) {
         const MatrixNeed& need = whole_.needs.matrices[static_cast<std::size_t>(first) + static_cast<std::size_t>(i)];
-        out_.needs.matrices.push_back(outputs ? some_outputs(need, *outputs) : need);
+        out_.needs.matrices.push_back(!outputs   ? need
+                                      : of_parts ? some_of_parts(need, *outputs)
+                                                 : some_outputs(need, *outputs));
       }
     return known->second;
   }
@@ -388,6 +401,35 @@ class Splitting {
       }
       give_results(units, piece);
     }
+  }
+
+  // --- experts ---
+
+  void split(const ExpertsOp& o) {
+    for (const Rows& rows : {o.in, o.routed}) bring(rows);
+    if (rank_.experts_by_id) return share_experts(o);
+    if (std::min(o.inner, o.out.width) < ranks()) return all_do(o);
+    const Cut out = scaled(even_columns(o.out.width, ranks()), 1, o.out.first);
+    if (o.add) bring_unless(o.out.buffer, out);
+    ExpertsOp part = o;
+    part.inner_cut = even_columns(o.inner, ranks());
+    part.own = part.inner_cut[own()];
+    part.out = {o.out.buffer, out[own()].begin, out[own()].size()};
+    part.out_column = part.out.first - o.out.first;
+    part.gate_up = needs_.matrices(o.gate_up, o.count, part.own, true);
+    part.down = needs_.matrices(o.down, o.count, Range{part.out_column, part.out_column + part.out.width}, true);
+    emit(std::move(part));
+    give({o.out, out});
+  }
+  void share_experts(const ExpertsOp& o) {
+    if (o.add) bring(o.out);
+    ExpertsOp part = o;
+    part.expert_cut = even_cut(o.count, ranks());
+    part.own = part.expert_cut[own()];
+    part.gate_up = needs_.matrices(o.gate_up + part.own.begin, part.own.size());
+    part.down = needs_.matrices(o.down + part.own.begin, part.own.size());
+    emit(std::move(part));
+    spread_.erase(o.out);
   }
 
   // --- attention ---

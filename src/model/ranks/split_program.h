@@ -15,6 +15,7 @@ namespace espalier {
 // Which of how many.
 struct RankOf {
   int rank = 0, ranks = 1;
+  bool experts_by_id = false;  // a rank has some experts whole, instead of some columns of all
   bool alone() const { return ranks == 1; }
   bool operator==(const RankOf&) const = default;
 };

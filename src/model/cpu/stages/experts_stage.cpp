@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/cpu/stages/gather_ranks.h"
+
 namespace espalier {
 
 ExpertsStage::ExpertsStage(const ExpertsOp& op, std::vector<ExpertLayers> experts, InputPlaces in, Place routed,
@@ -16,7 +18,9 @@ void ExpertsStage::run(Pass& pass) {
   gather(pass);
   multiply_up(pass);
   activate(pass);
+  bring_inner(pass);
   multiply_down(pass);
+  bring_down(pass);
   combine(pass);
 }
 
@@ -32,8 +36,13 @@ void ExpertsStage::group(const Pass& pass) {
   for (int e = 0; e < op_.count; ++e) {
     const int count = begin[static_cast<std::size_t>(e) + 1];
     begin[static_cast<std::size_t>(e) + 1] += begin[static_cast<std::size_t>(e)];
-    if (count > 0) shares_.push_back({e, begin[static_cast<std::size_t>(e)], count});
+    const bool here = op_.expert_cut.empty() || (op_.own.begin <= e && e < op_.own.end);
+    if (count > 0 && here) shares_.push_back({e, begin[static_cast<std::size_t>(e)], count});
   }
+  places_of_rank_.clear();
+  for (const Range& experts : op_.expert_cut)
+    places_of_rank_.push_back(
+        {begin[static_cast<std::size_t>(experts.begin)], begin[static_cast<std::size_t>(experts.end)]});
   row_of_.assign(static_cast<std::size_t>(begin.back()), 0);
   place_of_.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(op_.chosen), -1);
   for (int row = 0; row < rows; ++row)
@@ -92,14 +101,14 @@ RowBlock ExpertsStage::input_of(const Share& share) const {
 
 // One pass over an expert's weights can gate, and leave the rows in the form that the next product reads.
 bool ExpertsStage::finishes_converted(const ComputeWith&) const {
-  return op_.gated && experts_.front().up->paired() &&
+  return op_.gated && op_.inner_cut.empty() && !experts_.empty() && experts_.front().up->paired() &&
          (down_format_ == RowFormat::int8 || down_format_ == RowFormat::bf16) && scratch_.up.first == nullptr;
 }
 
 void ExpertsStage::multiply_up(Pass& pass) {
   std::vector<Product> products;
   for (const Share& share : shares_) {
-    const Linear& up = *experts_[static_cast<std::size_t>(share.expert)].up;
+    const Linear& up = *layers_of(share).up;
     if (pass.with().observer != nullptr) pass.with().observer->see(up, input_of(share));
     if (up.paired() && op_.gated)
       products.push_back(gated_product(pass.with(), share, up));
@@ -112,11 +121,11 @@ void ExpertsStage::multiply_up(Pass& pass) {
 Product ExpertsStage::gated_product(const ComputeWith& with, const Share& share, const Linear& up) const {
   Product product{&up.parts().front(),
                   input_of(share),
-                  scratch_.inner.row(share.begin),
+                  scratch_.inner.row(share.begin) + op_.own_inner().begin,
                   scratch_.inner.stride,
                   {.bias = up.bias(), .ordered_as = kernel_format(with, up.parts().front(), false)}};
   product.options.finish = op_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
-  product.options.pairs = op_.inner;
+  product.options.pairs = op_.own_inner().size();
   if (finishes_converted(with))
     product.options.converted =
         ConvertedRows{down_format_, scratch_.inner_converted +
@@ -145,21 +154,36 @@ void ExpertsStage::activate(Pass& pass) {
   std::vector<bool> apart(row_of_.size());  // whose gates and values are still side by side
   for (const Share& share : shares_)
     for (int place = share.begin; place < share.begin + share.rows; ++place)
-      apart[static_cast<std::size_t>(place)] =
-          !(op_.gated && experts_[static_cast<std::size_t>(share.expert)].up->paired());
+      apart[static_cast<std::size_t>(place)] = !(op_.gated && layers_of(share).up->paired());
+  const Range own = op_.own_inner();
   with.team.run(places, [&](int place) {
-    float* inner = scratch_.inner.row(place);
+    float* inner = scratch_.inner.row(place) + own.begin;
     if (apart[static_cast<std::size_t>(place)]) {
       const float* up = scratch_.up.row(place);
       if (op_.gated)
-        with.cpu.functions.gate(op_.gate, up, up + op_.inner, inner, op_.inner);
+        with.cpu.functions.gate(op_.gate, up, up + own.size(), inner, own.size());
       else
-        with.cpu.functions.activate(op_.gate.activation, up, inner, op_.inner);
+        with.cpu.functions.activate(op_.gate.activation, up, inner, own.size());
     }
-    if (down_format_ != RowFormat::f32)
-      convert_rows(with.cpu, down_format_, scratch_.inner.first, scratch_.inner.stride, op_.inner, place, place + 1,
-                   scratch_.inner_converted);
+    if (op_.inner_cut.empty() && down_format_ != RowFormat::f32) convert_inner(with.cpu, place);
   });
+}
+
+void ExpertsStage::convert_inner(const CpuKernels& cpu, int place) {
+  convert_rows(cpu, down_format_, scratch_.inner.first, scratch_.inner.stride, op_.inner, place, place + 1,
+               scratch_.inner_converted);
+}
+
+void ExpertsStage::bring_inner(Pass& pass) {
+  if (op_.inner_cut.empty()) return;
+  const ComputeWith& with = pass.with();
+  const auto places = static_cast<int>(row_of_.size());
+  gather_columns(with, op_.inner_cut, scratch_.inner, places);
+  if (down_format_ != RowFormat::f32) with.team.run(places, [&](int place) { convert_inner(with.cpu, place); });
+}
+
+void ExpertsStage::bring_down(Pass& pass) {
+  if (!op_.expert_cut.empty()) gather_rows(pass.with(), places_of_rank_, scratch_.down, op_.out.width);
 }
 
 void ExpertsStage::multiply_down(Pass& pass) {
@@ -168,7 +192,7 @@ void ExpertsStage::multiply_down(Pass& pass) {
   const std::byte* rows = down_format_ == RowFormat::f32 ? reinterpret_cast<const std::byte*>(scratch_.inner.first)
                                                          : scratch_.inner_converted;
   for (const Share& share : shares_) {
-    const Linear& down = *experts_[static_cast<std::size_t>(share.expert)].down;
+    const Linear& down = *layers_of(share).down;
     if (pass.with().observer != nullptr)
       pass.with().observer->see(
           down, {down_format_, rows + static_cast<std::size_t>(share.begin) * bytes, bytes, share.rows});
@@ -190,7 +214,7 @@ void ExpertsStage::combine(Pass& pass) {
     for (int c = 0; c < op_.chosen; ++c) {
       const int place =
           place_of_[static_cast<std::size_t>(row) * static_cast<std::size_t>(op_.chosen) + static_cast<std::size_t>(c)];
-      const float* from = place >= 0 ? scratch_.down.row(place) : in_.floats.row(row);
+      const float* from = place >= 0 ? scratch_.down.row(place) : in_.floats.row(row) + op_.out_column;
       const float weight = op_.weight_inputs ? 1.0f : weights[c];
       if (c == 0 && !op_.add)
         cpu.functions.scale(weight, from, out, width);

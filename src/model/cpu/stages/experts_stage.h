@@ -3,6 +3,9 @@
 //
 // Rows are grouped by expert, so that a batch reads every expert that is hit once. A row's result is the sum over its
 // experts in ascending id, whatever the company (promise 1).
+//
+// Ranks of a group share the experts' columns, and bring together what lies between an expert's two matrices; or they share
+// the experts, and bring together what these give. Every rank adds up.
 #pragma once
 
 #include <vector>
@@ -41,8 +44,14 @@ class ExpertsStage final : public Stage {
   void gather(Pass& pass);
   void multiply_up(Pass& pass);
   Product gated_product(const ComputeWith& with, const Share& share, const Linear& up) const;
+  const ExpertLayers& layers_of(const Share& share) const {
+    return experts_[static_cast<std::size_t>(share.expert - (op_.expert_cut.empty() ? 0 : op_.own.begin))];
+  }
   void add_products(const ComputeWith& with, const Share& share, const Linear& up, std::vector<Product>& to) const;
   void activate(Pass& pass);
+  void bring_inner(Pass& pass);
+  void convert_inner(const CpuKernels& cpu, int place);
+  void bring_down(Pass& pass);
   void multiply_down(Pass& pass);
   void combine(Pass& pass);
   RowBlock input_of(const Share& share) const;
@@ -54,7 +63,8 @@ class ExpertsStage final : public Stage {
   Place routed_, out_;
   ExpertScratch scratch_;
   // Of the batch.
-  std::vector<Share> shares_;
+  std::vector<Share> shares_;           // of the experts that are here
+  std::vector<Range> places_of_rank_;   // where ranks share experts
   std::vector<int> row_of_, place_of_;  // [places]; [rows][chosen], -1: passes its input
   RowFormat up_format_ = RowFormat::f32, down_format_ = RowFormat::f32;
 };

@@ -1,0 +1,123 @@
+#include "engine/ranks/rank_follower.h"
+
+#include <fmt/format.h>
+
+#include "base/fingerprint.h"
+#include "base/threads/thread_name.h"
+#include "engine/load/load_decoder.h"
+#include "engine/load/loaded_tower.h"
+#include "engine/load/tensor_samples.h"
+#include "engine/ranks/rank_leader.h"
+#include "model/adapters/adapter_file.h"
+
+namespace espalier {
+
+std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files) {
+  Fingerprint tensors;
+  add_tensors(tensors, *files.weights);
+  return fmt::format("{} {}; {} activations, {} keys; {} rows at once; {}; experts by {}", files.config.class_name,
+                     tensors.text(), options.activations, name(chosen.kv), chosen.rows(), cpu_kernels().isa,
+                     options.experts_by_id ? "id" : "columns");
+}
+
+Result<std::unique_ptr<RankFollower>> RankFollower::open(EngineOptions options, const Engine::Progress& progress) {
+  auto follower = std::make_unique<RankFollower>();
+  ESP_CHECK(follower->load(std::move(options), progress));
+  return follower;
+}
+
+Result<> RankFollower::load(EngineOptions options, const Engine::Progress& progress) {
+  ESP_TRY(chosen_, choices_of(options));
+  ESP_TRY(files_, open_model_files(options));
+  ESP_TRY(const int context, context_of(options, files_.config.context_length));
+  ESP_TRY(chosen_.longest_span, longest_span_of(files_, context));
+  ESP_TRY(group_, options.join_ranks(group_key(options, chosen_, files_)));
+  team_ = std::make_unique<ComputeTeam>(chosen_.threads, chosen_.place);
+  if (team_->shortage()) return *team_->shortage();
+  DecoderOptions with{chosen_.activations, chosen_.rows(), nullptr};
+  with.group = group_.get();
+  with.experts_by_id = options.experts_by_id;
+  ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
+  decoder_ = std::move(loaded.decoder);
+  numbers_.input_widths = input_widths(decoder_->program());
+  numbers_.state_at = [this](int cell) { return states_.at(cell); };
+  numbers_.adapter_at = [this](int number) -> const LoraAdapter* {
+    return number == 0 ? nullptr : adapters_.at(number).get();
+  };
+  return success();
+}
+
+Result<> RankFollower::run() {
+  name_this_thread("esp-rank");
+  team_->place_caller();
+  std::vector<std::byte> message;
+  for (bool goes_on = true; goes_on;) {
+    group_->broadcast(0, message);
+    if (group_->ended()) break;
+    MessageReader reader(message);
+    auto obeyed = obey(reader);
+    if (!obeyed.ok()) {
+      group_->end(fmt::format("rank {} cannot go on: {}", group_->rank(), obeyed.error().message));
+      return obeyed.error();
+    }
+    goes_on = *obeyed;
+  }
+  return success();
+}
+
+Result<bool> RankFollower::obey(MessageReader& message) {
+  switch (message.take<RankCall>()) {
+    case RankCall::pools:
+      ESP_CHECK(allocate(message));
+      return true;
+    case RankCall::forward:
+      decoder_->forward(batch_.read(message, numbers_), kv_.view());
+      return true;
+    case RankCall::guess:
+      decoder_->draft_layer()->forward(batch_.read(message, numbers_), kv_.view());
+      return true;
+    case RankCall::copy:
+      copy(message);
+      return true;
+    case RankCall::bind:
+      ESP_CHECK(bind(message));
+      return true;
+    case RankCall::end:
+      return false;
+    default:
+      return internal_error("the first rank asks for something that this program does not know");
+  }
+}
+
+Result<> RankFollower::allocate(MessageReader& message) {
+  const auto slots = message.take<int>(), window_slots = message.take<int>(), cells = message.take<int>();
+  std::vector<unsigned char> windows;
+  message.take_all(windows);
+  ESP_TRY(kv_, KvPools::allocate({decoder_->keeps().per_token, chosen_.kv}, slots,
+                                 std::vector<bool>(windows.begin(), windows.end()), window_slots));
+  ESP_TRY(states_, StatePool::allocate(decoder_->keeps().state_floats, cells));
+  copier_ = std::make_unique<KvCopier>(kv_.tokens(), *team_, cells > 0 ? &states_ : nullptr);
+  return success();
+}
+
+Result<> RankFollower::bind(MessageReader& message) {
+  const auto number = message.take<int>(), forgotten = message.take<int>();
+  std::vector<char> path;
+  message.take_all(path);
+  adapters_.erase(forgotten);
+  ESP_TRY(const AdapterFile file, open_adapter(std::string(path.begin(), path.end())));
+  ESP_TRY(adapters_[number], decoder_->bind(file));
+  return success();
+}
+
+void RankFollower::copy(MessageReader& message) {
+  std::vector<Extent> from, to;
+  message.take_all(from);
+  message.take_all(to);
+  ExtentList source, target;
+  for (const Extent& extent : from) source.append(extent);
+  for (const Extent& extent : to) target.append(extent);
+  copier_->copy_within(source, target);
+}
+
+}  // namespace espalier

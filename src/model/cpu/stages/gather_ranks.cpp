@@ -1,0 +1,102 @@
+#include "model/cpu/stages/gather_ranks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "ranks/collective.h"
+
+namespace espalier {
+namespace {
+
+// Of a rank's part at once: it stays in the caches between packing and unpacking.
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+// Copies of fewer bytes are not worth the team's time.
+constexpr std::size_t kFewBytes = std::size_t{64} << 10;
+
+// A piece of each rank's rows: rows x columns.
+struct Piece {
+  Range rows, columns;
+  std::size_t row_bytes() const { return static_cast<std::size_t>(columns.size()) * sizeof(float); }
+  std::size_t bytes() const { return static_cast<std::size_t>(rows.size()) * row_bytes(); }
+};
+
+class Gathering {
+ public:
+  Gathering(const ComputeWith& with, Place rows, int to)
+      : group_(*with.group), team_(with.team), rows_(rows), to_(to) {}
+
+  int ranks() const { return group_.size(); }
+  std::size_t most_bytes() const { return std::min(kMostBytes, group_.max_part_bytes()); }
+
+  // pieces: of each rank.
+  void exchange(const std::vector<Piece>& pieces) {
+    std::vector<std::size_t> bytes;
+    for (int rank = 0; rank < ranks(); ++rank)
+      bytes.push_back(rank == to_ ? 0 : pieces[static_cast<std::size_t>(rank)].bytes());
+    const int own = group_.rank();
+    const Piece& mine = pieces[static_cast<std::size_t>(own)];
+    std::byte* const out = group_.outgoing(bytes[static_cast<std::size_t>(own)]);
+    if (own != to_)
+      each_row(mine, [&](int row, std::size_t at) { std::memcpy(out + at, place(mine, row), mine.row_bytes()); });
+    group_.exchange(bytes);
+    if (to_ >= 0 && to_ != own) return;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const Piece& piece = pieces[static_cast<std::size_t>(rank)];
+      if (rank != own)
+        each_row(piece, [&, in = group_.incoming(rank)](int row, std::size_t at) {
+          std::memcpy(place(piece, row), in + at, piece.row_bytes());
+        });
+    }
+  }
+
+ private:
+  float* place(const Piece& piece, int row) const { return rows_.row(row) + piece.columns.begin; }
+
+  template <class Body>
+  void each_row(const Piece& piece, Body body) {
+    if (piece.columns.empty()) return;
+    const std::size_t each = piece.row_bytes();
+    const auto one = [&](int i) { body(piece.rows.begin + i, static_cast<std::size_t>(i) * each); };
+    if (piece.bytes() > kFewBytes) return team_.run(piece.rows.size(), one);
+    for (int i = 0; i < piece.rows.size(); ++i) one(i);
+  }
+
+  ranks::Collective& group_;
+  ComputeTeam& team_;
+  Place rows_;
+  int to_;
+};
+
+}  // namespace
+
+void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int rows, int to) {
+  Gathering gathering(with, rows_of, to);
+  std::size_t widest = 0;
+  for (const Range& columns : cut) widest = std::max(widest, Piece{{0, 1}, columns}.bytes());
+  if (rows == 0 || widest == 0) return;
+  const auto at_once =
+      static_cast<int>(std::clamp<std::size_t>(gathering.most_bytes() / widest, 1, static_cast<std::size_t>(rows)));
+  for (int begin = 0; begin < rows; begin += at_once) {
+    std::vector<Piece> pieces;
+    for (const Range& columns : cut) pieces.push_back({{begin, std::min(rows, begin + at_once)}, columns});
+    gathering.exchange(pieces);
+  }
+}
+
+void gather_rows(const ComputeWith& with, const Cut& cut, Place rows_of, int width) {
+  Gathering gathering(with, rows_of, -1);
+  const std::size_t each = static_cast<std::size_t>(width) * sizeof(float);
+  const auto at_once = static_cast<int>(std::max<std::size_t>(1, gathering.most_bytes() / each));
+  int most = 0;
+  for (const Range& rows : cut) most = std::max(most, rows.size());
+  for (int done = 0; done < most; done += at_once) {
+    std::vector<Piece> pieces;
+    for (const Range& rows : cut)
+      pieces.push_back(
+          {{std::min(rows.end, rows.begin + done), std::min(rows.end, rows.begin + done + at_once)}, {0, width}});
+    gathering.exchange(pieces);
+  }
+}
+
+}  // namespace espalier
