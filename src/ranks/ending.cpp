@@ -32,7 +32,7 @@ Ending::Ending(const RankPlan& plan, std::shared_ptr<Segment> segment, LossHandl
     : plan_(plan), segment_(std::move(segment)), on_loss_(std::move(on_loss)) {}
 
 void Ending::lose(const Error& why, int rank) {
-  std::unique_lock lock(mutex_);
+  const std::scoped_lock lock(mutex_);  // a rank that leaves waits for this
   if (left_ || over_) return;
   segment_->write_why(why);
   for (int i = 0; i < 10'000 && segment_->head().ended.load() == 0; ++i) ::usleep(100);  // somebody writes it right now
@@ -40,11 +40,8 @@ void Ending::lose(const Error& why, int rank) {
   over_ = true;
   const bool of_first = rank == plan_.node * plan_.local_size;
   const bool tell = armed_ && (plan_.local_rank == 0 || of_first) && segment_->head().told.exchange(1) == 0;
-  const bool armed = armed_;
-  const auto also = also_;
-  lock.unlock();
-  if (also) also(told);
-  if (armed) on_loss_(told, tell);
+  if (also_) also_(told);
+  if (armed_) on_loss_(told, tell);
 }
 
 bool Ending::ended() {

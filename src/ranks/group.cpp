@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kToldEvery = 10s;
+constexpr auto kMissingToldEvery = 10s;
 
 std::uint64_t key_of(const GroupOptions& options) {
   return checksum(options.version + '\n' + options.key);
@@ -99,7 +99,7 @@ class Joining {
   }
 
   Result<> wait_for_others() {
-    auto tell_at = Clock::now() + kToldEvery;
+    auto tell_at = Clock::now() + kMissingToldEvery;
     for (;; std::this_thread::sleep_for(1ms)) {
       const std::vector<int> ranks = missing();
       if (ranks.empty()) return success();
@@ -112,7 +112,7 @@ class Joining {
                      {},
                      {}};
       if (now < tell_at) continue;
-      tell_at += kToldEvery;
+      tell_at += kMissingToldEvery;
       log::info("waiting for rank(s) {} of {} on this host", fmt::join(ranks, ", "), plan_.size);
     }
   }

@@ -3,22 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
-#include "base/threads/processors.h"
-#include "base/threads/spin_pause.h"
 #include "ranks/system.h"
 
 namespace espalier::ranks {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr int kPauses = 32;  // between two looks at the clock
 
 // Operations are counted modulo 2^32, and nobody is half of that ahead.
 bool reached(std::uint32_t op, std::uint32_t wanted) {
@@ -62,10 +58,8 @@ RankGroup::RankGroup(RankParts parts)
     : parts_(std::move(parts)),
       plan_(parts_.plan),
       segment_(parts_.segment.get()),
-      name_(name_for(plan_, parts_.links.get())) {
-  const auto processors = std::max<std::size_t>(own_processors().computing.size(), 1);
-  yields_ = static_cast<std::size_t>(plan_.local_size) > processors;
-  look_ = yields_ ? 50us : 2000us;
+      name_(name_for(plan_, parts_.links.get())),
+      patience_(plan_.local_size) {
   taken_.resize(static_cast<std::size_t>(plan_.nodes));
 }
 
@@ -99,14 +93,10 @@ bool RankGroup::await(int rank, std::uint32_t op) {
 }
 
 bool RankGroup::look_for(const RankSlot& slot, std::uint32_t op) {
-  const auto until = Clock::now() + look_;
+  patience_.begin();
   do {
-    for (int i = 0; i < kPauses; ++i) {
-      if (reached(slot.op.load(std::memory_order_acquire), op)) return true;
-      spin_pause();
-    }
-    if (yields_) std::this_thread::yield();
-  } while (Clock::now() < until);
+    if (reached(slot.op.load(std::memory_order_acquire), op)) return true;
+  } while (patience_.look_again());
   return false;
 }
 

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 
 #include "ranks/collective.h"
 #include "ranks/ending.h"
 #include "ranks/links/links.h"
 #include "ranks/local_watch.h"
+#include "ranks/patience.h"
 #include "ranks/segment.h"
 
 namespace espalier::ranks {
@@ -54,7 +54,6 @@ class RankGroup final : public Collective {
   // What a rank is in the middle of.
   enum class Kind : int { exchange, broadcast, barrier };
   class Call;
-  using Clock = std::chrono::steady_clock;
 
   int node_of(int rank) const { return rank / plan_.local_size; }
   bool is_local(int rank) const { return node_of(rank) == plan_.node; }
@@ -77,8 +76,7 @@ class RankGroup final : public Collective {
   const RankPlan& plan_;
   Segment* const segment_;
   std::string name_;
-  std::chrono::microseconds look_;  // before sleeping
-  bool yields_;                     // while looking: somebody needs this processor
+  Patience patience_;
 
   std::uint32_t op_ = 0;          // the last operation begun
   std::uint32_t message_op_ = 0;  // that of the last piece of a message

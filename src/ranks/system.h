@@ -27,7 +27,4 @@ UniqueFd watch_process(pid_t pid);
 // The system ends this process when the thread that started it ends, where the system can.
 void end_with_parent();
 
-// Unsent and unacknowledged bytes end a connection after so long, where the system can.
-void limit_unacknowledged(int socket, std::chrono::milliseconds most);
-
 }  // namespace espalier::ranks

@@ -1,11 +1,8 @@
 #include "ranks/system.h"
 
 #include <linux/futex.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,11 +40,6 @@ UniqueFd watch_process(pid_t pid) {
 
 void end_with_parent() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
-void limit_unacknowledged(int socket, std::chrono::milliseconds most) {
-  const auto value = static_cast<unsigned>(most.count());
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, sizeof value);
 }
 
 }  // namespace espalier::ranks

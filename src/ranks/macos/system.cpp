@@ -40,6 +40,4 @@ UniqueFd watch_process(pid_t pid) {
 
 void end_with_parent() {}  // whoever watches the parent ends this process
 
-void limit_unacknowledged(int, std::chrono::milliseconds) {}
-
 }  // namespace espalier::ranks
