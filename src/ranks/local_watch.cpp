@@ -41,6 +41,7 @@ Result<std::unique_ptr<LocalWatch>> LocalWatch::start(const RankPlan& plan, std:
                                                       std::shared_ptr<Ending> ending,
                                                       std::chrono::milliseconds silence) {
   ESP_TRY(WakeDescriptor wake, WakeDescriptor::open());
+  segment->slot(plan.rank).life.fetch_add(1);  // from now on silence counts
   std::unique_ptr<LocalWatch> watch(
       new LocalWatch(plan, std::move(segment), std::move(ending), silence, std::move(wake)));
   ESP_TRY(watch->thread_, start_thread<std::jthread>(

@@ -1,5 +1,5 @@
-// For tests: a program whose processes are ranks, told by SGLang's flags or by what started it. Each runs the same drawn
-// operations (ranks/rank_script.h) and writes "rank R of N over NAME: right".
+// For tests: a program whose processes are ranks, told by SGLang's flags or by what started it. Each writes "rank R of N has
+// joined", runs the same drawn operations (ranks/rank_script.h) and writes "rank R of N over NAME: right".
 //
 //   rank_program [--tp-size N] [--nnodes N] [--node-rank R] [--dist-init-addr A] [--dist-backend B]
 //                [--seed N] [--operations N] [--most BYTES] [--version V] [--key K] [--secret S]
@@ -87,6 +87,7 @@ Result<int> run(const Arguments& arguments) {
   options.silence = std::chrono::milliseconds(arguments.number("silence", 8000));
   options.start_limit = std::chrono::milliseconds(arguments.number("start-limit", 60'000));
   ESP_TRY(auto group, join_group(plan, started, options));
+  say(fmt::format("rank {} of {} has joined", group->rank(), group->size()));
   const auto seed = static_cast<std::uint64_t>(arguments.number("seed", 1));
   const auto wrong = testing::RankScript(*group, seed, most).run(arguments.number("operations", 100));
   say(fmt::format("rank {} of {} over {}: {}", group->rank(), group->size(), group->name(), wrong.value_or("right")));
