@@ -20,7 +20,7 @@
 #include <memory>
 #include <system_error>
 
-#include "net/system_socket.h"
+#include "base/system/socket_calls.h"
 
 namespace espalier::net {
 namespace {

@@ -3,6 +3,7 @@
 // join_group() returns when all ranks are there and agree about protocol, program version, size and key. It fails, with one
 // sentence in every rank that can still be told, within 10 s of a disagreement, or after `start_limit` when a rank never comes;
 // who is missing is logged every 10 s.
+// An Error whose code is kToldCode is not worth a line: the first rank of this host tells it.
 // Threads: one for joining; each group then has one or two of its own that see whether the others live.
 // Fails: bad_request, unauthorized (secret), cannot_bind, network, timeout, unsupported, out_of_memory.
 #pragma once
@@ -20,8 +21,10 @@
 
 namespace espalier::ranks {
 
+constexpr const char* kToldCode = "told";
+
 // Called once in each process when the group has ended against its will: `why` is the line; `tell`: whether this process is the
-// one of its host that writes it. Called by any thread. It may return: see collective.h.
+// one of its host that writes it. Called by any thread. It may return (see collective.h), but does not call the group.
 using LossHandler = std::function<void(const Error& why, bool tell)>;
 void log_and_exit(const Error& why, bool tell);  // the default
 

@@ -2,7 +2,7 @@
 //
 // A group has `nodes` hosts with `local_size` ranks each. A host's first process starts the others of its host (launch.h), unless
 // mpirun or srun started one process for each. Who tells what, the first that does:
-//   our own parent            ESPALIER_RANK_*, set by launch.h
+//   our own parent            ESPALIER_RANK, set by launch.h
 //   flags                     --nnodes --node-rank --dist-init-addr
 //   LeaderWorkerSet           LWS_GROUP_SIZE, LWS_WORKER_INDEX, LWS_LEADER_ADDRESS (port 20000 unless a flag names another)
 //   mpirun, srun              OMPI_COMM_WORLD_*, PMIX_RANK, PMI_*, SLURM_*: their processes stand where nodes do
@@ -19,6 +19,8 @@
 
 namespace espalier::ranks {
 
+constexpr const char* kRankVariable = "ESPALIER_RANK";  // "LOCAL_RANK:DESCRIPTOR:PID", for ranks that launch.h starts
+
 // What connects the first ranks of hosts.
 enum class LinkKind : std::uint8_t { none, tcp, mpi };
 std::string_view name_of(LinkKind kind);  // "none", "tcp", "mpi"
@@ -31,6 +33,14 @@ struct RankFlags {
   std::string dist_init_addr;         // HOST:PORT, [ADDRESS]:PORT, or with tcp:// before it
   std::string dist_backend = "auto";  // "auto", "tcp", "mpi"
 };
+
+// Where somebody listens.
+struct HostAndPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+// "HOST:PORT", "[ADDRESS]:PORT", either behind "tcp://"; `field`: the flag that it came with.
+Result<HostAndPort> read_address(std::string_view text, std::string_view field);
 
 // Who this process is.
 struct RankPlan {

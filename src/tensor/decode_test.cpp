@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/json/json_fields.h"
+#include "base/sha256.h"
 #include "tensor/encode.h"
 #include "tensor/file/gguf.h"
 #include "testing/data.h"
-#include "testing/sha256.h"
 
 namespace espalier {
 namespace {
@@ -26,7 +26,7 @@ void check_file(const std::filesystem::path& path, const Json& expected) {
     EXPECT_EQ(name(tensor->dtype), facts["type"].get<std::string>()) << key;
     EXPECT_EQ(Json(tensor->shape), facts["shape"]) << key;
     const auto values = decode(*tensor);
-    EXPECT_EQ(testing::Sha256::hex(std::as_bytes(std::span(values))), facts["sha256_f32"].get<std::string>())
+    EXPECT_EQ(Sha256::hex(std::as_bytes(std::span(values))), facts["sha256_f32"].get<std::string>())
         << path.filename() << " " << key << " first " << values[0] << " instead of " << facts["first"][0];
   }
 }
@@ -95,7 +95,7 @@ TEST(Decode, BitsAreThoseOfTheReferenceDecoder) {  // digests made with gguf-py 
     }
     std::vector<float> values(static_cast<std::size_t>(kBlocks * shape.elements));
     decode_row(type, stored, values);
-    EXPECT_EQ(testing::Sha256::hex(std::as_bytes(std::span(values))), digest) << name(type);
+    EXPECT_EQ(Sha256::hex(std::as_bytes(std::span(values))), digest) << name(type);
   }
 }
 
@@ -155,7 +155,7 @@ TEST(Encode,
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 21);
   }
-  const auto digest = [&](DType type) { return testing::Sha256::hex(encode(type, values, 256)); };
+  const auto digest = [&](DType type) { return Sha256::hex(encode(type, values, 256)); };
   EXPECT_EQ(digest(DType::q8_0), "fb8627f261dc067e8f1aee4a273007d9470176e8380ae13de1531a31b25b6d49");
   EXPECT_EQ(digest(DType::q4_0), "e8bb44cc253931f94018e01eaa7d666808cce4b35b9fdb6800cce93cdcc47498");
   EXPECT_EQ(digest(DType::q4_1), "b874b456d3c594a51176eb04625f46e52782c27bcfd19939340a5789414e420a");

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/socket_calls.h"
 #include "base/system/unique_fd.h"
-#include "net/system_socket.h"
 
 namespace espalier::bench {
 namespace {
@@ -61,7 +61,7 @@ Result<std::vector<std::string>> split_words(const std::string& command) {
 }
 
 Result<int> free_port() {
-  const UniqueFd fd(net::open_socket(AF_INET, SOCK_STREAM, 0, net::Blocking::yes));
+  const UniqueFd fd(open_socket(AF_INET, SOCK_STREAM, 0, Blocking::yes));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -7,10 +7,10 @@
 #include <random>
 
 #include "base/json/json.h"
+#include "base/sha256.h"
 #include "image/content_hash.h"
 #include "image/decode/exif.h"
 #include "testing/data.h"
-#include "testing/sha256.h"
 
 namespace espalier::pictures::decode_test {
 
@@ -38,7 +38,7 @@ TEST(DecodePicture, GivesThePixelsThatPillowGives) {
     ASSERT_TRUE(picture.ok()) << name << ": " << picture.error().message;
     EXPECT_EQ(picture->width, wanted["width"].get<int>()) << name;
     EXPECT_EQ(picture->height, wanted["height"].get<int>()) << name;
-    EXPECT_EQ(espalier::testing::Sha256::hex(std::as_bytes(std::span(picture->rgb))), wanted["sha256"]) << name;
+    EXPECT_EQ(espalier::Sha256::hex(std::as_bytes(std::span(picture->rgb))), wanted["sha256"]) << name;
     ++decoded;
   }
   EXPECT_GT(decoded, 5);

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
+#include "base/sha256.h"
 #include "image/processors/frame_choice.h"
 #include "image/processors/processor.h"
 #include "testing/data.h"
 #include "testing/drawn_picture.h"
-#include "testing/sha256.h"
 
 namespace espalier::pictures::expected_test {
 
@@ -20,7 +20,7 @@ const Json& expected() {
 }
 
 std::string digest(const PixelBlock& block) {
-  return espalier::testing::Sha256::hex(std::as_bytes(std::span(block.values))).substr(0, 32);
+  return espalier::Sha256::hex(std::as_bytes(std::span(block.values))).substr(0, 32);
 }
 
 ProcessorFiles files_of(const Json& entry) {

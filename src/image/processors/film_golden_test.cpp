@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
+#include "base/sha256.h"
 #include "image/processors/processor.h"
 #include "testing/data.h"
 #include "testing/drawn_picture.h"
-#include "testing/sha256.h"
 
 namespace espalier::pictures::film_golden_test {
 
@@ -40,7 +40,7 @@ class FilmGolden : public ::testing::TestWithParam<std::size_t> {
     return frames;
   }
   static std::string digest(const PixelBlock& block) {
-    return espalier::testing::Sha256::hex(std::as_bytes(std::span(block.values))).substr(0, 32);
+    return espalier::Sha256::hex(std::as_bytes(std::span(block.values))).substr(0, 32);
   }
 
   Json entry_;

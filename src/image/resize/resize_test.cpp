@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/json/json.h"
+#include "base/sha256.h"
 #include "testing/data.h"
-#include "testing/sha256.h"
 
 namespace espalier::pictures::resize_test {
 
@@ -26,8 +26,7 @@ TEST(Resize, EqualsPillowWithEveryFilter) {
     if (wanted.contains("box")) box = Box{wanted["box"][0], wanted["box"][1], wanted["box"][2], wanted["box"][3]};
     Picture resized = resize(drawn(wanted["from"][0], wanted["from"][1]), {wanted["to"][1], wanted["to"][0]},
                              static_cast<Filter>(wanted["filter"].get<int>()), box);
-    EXPECT_EQ(espalier::testing::Sha256::hex(std::as_bytes(std::span(resized.rgb))).substr(0, 16), wanted["sha256"])
-        << wanted;
+    EXPECT_EQ(espalier::Sha256::hex(std::as_bytes(std::span(resized.rgb))).substr(0, 16), wanted["sha256"]) << wanted;
   }
 }
 

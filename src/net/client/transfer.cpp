@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "base/system/socket_calls.h"
 #include "net/client/address_policy.h"
 #include "net/client/sigpipe.h"
-#include "net/system_socket.h"
 
 namespace espalier::net {
 namespace {

@@ -11,7 +11,7 @@ bool waiting(const sigset_t& pending) {
 
 }  // namespace
 
-// Only for what does not write to sockets: these keep it away themselves, as libcurl and system_socket.h set
+// Only for what does not write to sockets: these keep it away themselves, as libcurl and base/system/socket_calls.h set
 // SO_NOSIGPIPE.
 SigpipeBlocked::SigpipeBlocked() {
   sigset_t pending;

@@ -1,12 +1,9 @@
-#include "net/system_socket.h"
+#include "base/system/socket_calls.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 
-#include "net/socket.h"
-
-namespace espalier::net {
+namespace espalier {
 
 int open_socket(int family, int type, int protocol, Blocking blocking) {
   return ::socket(family, type | SOCK_CLOEXEC | (blocking == Blocking::no ? SOCK_NONBLOCK : 0), protocol);
@@ -28,10 +25,4 @@ void keep_alive(int fd, int idle, int interval, int count) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
-PeerState peer_state(int fd) {
-  pollfd query{fd, POLLRDHUP, 0};
-  if (::poll(&query, 1, 0) < 0) return {};
-  return {(query.revents & POLLRDHUP) != 0, (query.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0};
-}
-
-}  // namespace espalier::net
+}  // namespace espalier

@@ -1,4 +1,4 @@
-// system_socket.h: socket calls that systems have different names for.
+// socket_calls.h: socket calls that systems have different names for.
 //
 // All sockets made here are closed in programs that we start, and writing to one never raises SIGPIPE.
 // Threads: any. Fails: as the calls they stand for, with errno set.
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-namespace espalier::net {
+namespace espalier {
 
 // Whether calls on a new socket wait.
 enum class Blocking { yes, no };
@@ -19,4 +19,4 @@ ssize_t send_now(int fd, const msghdr& message);                     // sendmsg(
 // Probes after `idle` seconds without a byte, every `interval`; the peer is gone after `count` without an answer.
 void keep_alive(int fd, int idle, int interval, int count);
 
-}  // namespace espalier::net
+}  // namespace espalier
