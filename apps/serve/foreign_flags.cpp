@@ -21,13 +21,9 @@ constexpr std::string_view kNoImageTokens = "the tower's file says how many toke
 
 // Those that change what clients get.
 constexpr ForeignFlag kRefused[] = {
-    {"--tp-size,--tp,--tensor-parallel-size", kValue, "1", kOneProcess},
     {"--dp-size,--dp,--data-parallel-size", kValue, "1", kOneProcess},
     {"--pp-size,--pp,--pipeline-parallel-size", kValue, "1", kOneProcess},
-    {"--ep-size,--ep,--expert-parallel-size", kValue, "1", kOneProcess},
-    {"--nnodes", kValue, "1", kOneProcess},
     {"--api-server-count", kValue, "1", kOneProcess},
-    {"--enable-expert-parallel", kNothing, "", kOneProcess},
     {"--revision,--code-revision,--tokenizer-revision", kValue, "main", "name it behind the model: org/name@REVISION"},
     {"--quantization", kValue, "auto|gguf", "weights are served as the checkpoint stores them; give a quantised one"},
     {"--torchao-config", kValue, "", "weights are served as the checkpoint stores them; give a quantised one"},
@@ -79,7 +75,6 @@ constexpr std::string_view kTuningWithValue[] = {
     "--decode-attention-backend",
     "--decode-log-interval",
     "--defrag-thold",
-    "--dist-init-addr",
     "--distributed-executor-backend",
     "--draft-min,--draft-p-min",
     "--file-storage-path",

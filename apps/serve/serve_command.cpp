@@ -23,7 +23,9 @@
 #include "base/threads/start_thread.h"
 #include "command/environment.h"
 #include "command/output.h"
+#include "ranks/group.h"
 #include "serve/config_file.h"
+#include "serve/own_ranks.h"
 #include "serve/serve_options.h"
 #include "serve/served_models.h"
 #include "server/server.h"
@@ -142,6 +144,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"threads", std::int64_t{info.threads}},
                        {"isa", info.isa},
                        {"device", info.device},
+                       {"ranks", std::int64_t{info.ranks}},
                        {"activations", info.activations},
                        {"draft_model", info.draft_model},
                        {"packed_weights", info.packed_weights},
@@ -159,6 +162,9 @@ void announce(const server::Server& server, const Engine& engine, const std::str
       info.device_name.empty() ? "" : fmt::format("{} ({}), ", info.device, info.device_name), info.threads,
       info.processors_left_out.empty() ? "" : fmt::format(" (left out: {})", info.processors_left_out), info.isa,
       info.activations));
+  if (info.ranks > 1)
+    say(fmt::format("  ranks    {} processes that talk by {}; the sizes here are the first one's\n", info.ranks,
+                    info.ranks_talk));
   if (info.window_tokens > 0)
     say(fmt::format("  windows  {} slots for layers that are read through a window\n", info.window_tokens));
   if (info.state_cells > 0)
@@ -341,14 +347,36 @@ void begin_log(const ServeOptions& options, const CLI::App& verb) {
         options.server.port);
 }
 
-int run_server(const ServeOptions& options, CLI::App& verb) {
+// What another rank than the first does: it computes, and serves nobody.
+int run_rank(const ServeOptions& options, OwnRanks& ranks) {
+  const ranks::RankPlan& plan = ranks.plan();
+  auto models = ServedModels::list(options, ranks);
+  if (!models) return fail(models.error());
+  auto quiet = store::make_progress(store::ProgressStyle::none, STDERR_FILENO);
+  if (auto fetched = (*models)->fetch(*quiet, {}); !fetched) return fail(fetched.error());
+  const auto ended = (*models)->follow();
+  if (ended.ok()) return 0;
+  return ended.error().code == ranks::kToldCode
+             ? ended.error().exit_code()
+             : fail({ended.error().kind,
+                     fmt::format("rank {} of {}: {}", plan.rank, plan.size, ended.error().message),
+                     ended.error().field,
+                     {}});
+}
+
+int run_server(const ServeOptions& options, CLI::App& verb, const std::vector<std::string>& words) {
   install_crash_report(ESPALIER_VERSION);
   return_large_blocks();
+  std::vector<std::string> arguments = {"espalier"};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  auto ranks = OwnRanks::take(options, arguments);
+  if (!ranks) return fail(ranks.error());
+  if (!(*ranks)->serves()) return run_rank(options, **ranks);
   const auto manager = ServiceNotifier::from_environment();
   const SignalWatch signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
   ignore_broken_pipes();
   if (const std::string notice = options.notice(); !notice.empty()) log::warning("{}", notice);
-  auto models = ServedModels::list(options);
+  auto models = ServedModels::list(options, **ranks);
   if (!models) return fail(models.error());
   auto server = server::Server::start(options.server, (*models)->to_serve(), (*models)->fetch_for_clients());
   if (!server) return fail(server.error());
@@ -380,7 +408,7 @@ Run add_serve(CLI::App& app, const std::vector<std::string>& words) {
     if (auto settled = options->settle(); !settled.ok()) return serve::fail(settled.error());
     serve::begin_log(*options, *verb);
     if (options->print_config) return serve::show_config(*verb, *options, words);
-    return serve::run_server(*options, *verb);
+    return serve::run_server(*options, *verb, words);
   };
 }
 

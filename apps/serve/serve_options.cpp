@@ -257,6 +257,7 @@ Result<> ServeOptions::settle() {
     for (auto& key : split(given)) api_keys.push_back(std::move(key));
   }
   server.api_keys = std::move(api_keys);
+  ESP_CHECK(ranks.settle(engine));
   ESP_CHECK(engine.check());
   return server::check(server);
 }
@@ -275,6 +276,7 @@ void add_serve_flags(CLI::App& app, ServeOptions& options) {
       ->default_str(options.model);
   options.engine.cache_disk_bytes = kUnset;  // settle() decides when no flag does
   command::add_engine_flags(app, options.engine);
+  add_rank_flags(app, options.ranks);
   const FlagAdder add(app, options);
   add(options.allow_download, "allow-download", "",
       "what --model names may be fetched from a hub when it is not on this machine");

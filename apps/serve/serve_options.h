@@ -14,6 +14,7 @@
 
 #include "espalier/engine.h"
 #include "serve/foreign_flags.h"
+#include "serve/rank_options.h"
 #include "server/server_options.h"
 
 namespace espalier::serve {
@@ -25,6 +26,7 @@ struct ServeOptions {
   bool allow_download = true;          // of models that --model names and that are not on this machine
   bool preload = false;                // all models are loaded at the start, not only the default one
   EngineOptions engine;
+  RankOptions ranks;
   server::ServerOptions server;
   std::string log_level = "info", log_format = "text";
   std::string progress = "auto";  // of downloads

@@ -45,8 +45,8 @@ class ClientProgress final : public store::Progress {
 
 }  // namespace
 
-Result<std::unique_ptr<ServedModels>> ServedModels::list(const ServeOptions& options) {
-  std::unique_ptr<ServedModels> models(new ServedModels(options));  // the constructor is private
+Result<std::unique_ptr<ServedModels>> ServedModels::list(const ServeOptions& options, OwnRanks& ranks) {
+  std::unique_ptr<ServedModels> models(new ServedModels(options, ranks));  // the constructor is private
   for (const std::string& given : options.models) ESP_CHECK(models->add(given));
   return models;
 }
@@ -141,13 +141,20 @@ EngineOptions ServedModels::engine_options(std::size_t which) {
   const auto limit = static_cast<std::size_t>(options_->server.max_loaded_models);
   const auto at_once = limit > 0 ? std::min(entries, limit) : entries;
   if (at_once > 2) engine.kv_share = 0.5 / static_cast<double>(at_once);  // pools of all: half of the memory
-  if (which == 0) return engine;
+  if (which == 0) {
+    ranks_->give_to(engine);
+    return engine;
+  }
   engine.tokenizer_path.clear();
   engine.tower_path.clear();
   engine.draft_model.clear();
   if (!draft_path_.empty()) engine.speculative = "none";
   if (engine.load_format != "dummy") engine.load_format = "auto";
   return engine;
+}
+
+Result<> ServedModels::follow() {
+  return follow_first_rank(engine_options(0));
 }
 
 Result<std::unique_ptr<Engine>> ServedModels::open(std::size_t which, const Engine::Progress& progress) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/own_ranks.h"
 #include "serve/serve_options.h"
 #include "server/attach_model.h"
 #include "server/models/model_fetches.h"
@@ -24,7 +25,8 @@ namespace espalier::serve {
 class ServedModels {
  public:
   // What the options name. Opens no connection.
-  static Result<std::unique_ptr<ServedModels>> list(const ServeOptions& options);
+  // ranks: of this process; it outlives the models.
+  static Result<std::unique_ptr<ServedModels>> list(const ServeOptions& options, OwnRanks& ranks);
 
   // For Server::start(). `*this` must live as long as they may be opened.
   std::vector<server::ModelToServe> to_serve();
@@ -35,6 +37,8 @@ class ServedModels {
   // The files of all of them; from a hub only with --allow-download.
   Result<> fetch(store::Progress& progress, const std::stop_token& stop);
   Result<std::unique_ptr<Engine>> open(std::size_t which, const Engine::Progress& progress);
+  // Computes the default one as another rank than the first, until that one ends.
+  Result<> follow();
 
   const std::string& name(std::size_t which) const { return entries_[which].name; }
   std::size_t count() const { return entries_.size(); }  // without those of clients
@@ -44,7 +48,7 @@ class ServedModels {
     std::string name, given;  // what clients call it; what the store is asked for
     std::string path;         // empty before fetch()
   };
-  explicit ServedModels(const ServeOptions& options) : options_(&options) {}
+  ServedModels(const ServeOptions& options, OwnRanks& ranks) : options_(&options), ranks_(&ranks) {}
   Result<> add(const std::string& given);
   Result<server::ModelToServe> fetch_another(const std::string& name, const server::FetchListener& tell,
                                              const std::stop_token& stop);
@@ -52,6 +56,7 @@ class ServedModels {
   EngineOptions engine_options(std::size_t which);
 
   const ServeOptions* options_;
+  OwnRanks* ranks_;
   std::deque<Entry> entries_;  // they stay where they are
   std::mutex entries_grow_;
   std::string draft_path_;

@@ -29,6 +29,9 @@ class Tokenizer;
 class ChatTemplate;
 class SharedTeam;
 struct EngineMetrics;
+namespace ranks {
+class Collective;
+}
 
 // What a model that generates no text gives, and what its folder says of texts.
 struct PooledInfo {
@@ -106,6 +109,11 @@ struct EngineOptions {
   std::string packed_weights_dir;     // packed weights are kept in this folder for the next start; empty = they are not
   std::string packed_weights_load = "auto";  // how they come back: mmap | read | auto (read where memory allows)
   double cache_save_seconds = 10;            // what the end of the engine may take to save prefixes to the cache_dir
+  // Joins the group of processes that compute the model together (tensor parallel), in which this one is the first; others
+  // call follow_first_rank(). `key`: what must be equal in all of them. Empty: this process computes alone.
+  std::function<Result<std::shared_ptr<ranks::Collective>>(const std::string& key)> join_ranks;
+  int local_rank = 0, local_ranks = 1;  // of this host's ranks, which share its processors and memory
+  bool experts_by_id = false;           // ranks share experts, instead of columns of all of them
 
   // Refuses values that no model could be opened with; open() does so too, but only once a model is at hand.
   Result<> check() const;
@@ -141,6 +149,8 @@ struct ModelInfo {
   std::string device;            // that computes: cpu, cuda or emu
   std::string device_name;       // in its maker's words; empty: the CPU
   std::string isa, activations, kv_type;
+  int ranks = 1;               // that compute it together,
+  std::string ranks_talk;      // by "shared memory", "tcp", ...; empty: there is one
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
   std::string disk_cache;      // what goes to disk and where, in words; empty = nothing does
@@ -183,6 +193,10 @@ struct PinInfo {
 
 // Compute threads as these options ask for, for several engines. Fails: as Engine::open().
 Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& options);
+
+// Computes as another rank than the first of the group that the options join, until the first one's engine ends. Fails: as
+// Engine::open(); when the group is lost.
+Result<> follow_first_rank(EngineOptions options);
 
 // What is told of an adapter that was loaded.
 struct AdapterInfo {

@@ -188,6 +188,15 @@ class Lowering {
     });
   }
 
+  // --- what ranks bring together ---
+
+  void add(const AllGatherOp&) { refuse_ranks(); }
+  void add(const GatherLogitsOp&) { refuse_ranks(); }
+  void refuse_ranks() {
+    error_ =
+        Error{Error::Kind::unsupported, "several ranks compute on CPUs as yet: --device cpu would work", "device", {}};
+  }
+
   // --- what pictures need ---
 
   void add(const BlendRowsOp& o) {

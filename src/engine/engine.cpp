@@ -27,6 +27,9 @@
 #include "engine/memory/page_prefault.h"
 #include "engine/memory/state_pool.h"
 #include "engine/memory/window_plan.h"
+#include "engine/ranks/rank_blocks.h"
+#include "engine/ranks/rank_follower.h"
+#include "engine/ranks/rank_leader.h"
 #include "engine/run/model_runner.h"
 #include "engine/schedule/queue_bound.h"
 #include "engine/step/engine_core.h"
@@ -71,6 +74,7 @@ struct Engine::Impl {
   std::shared_ptr<SharedTeam> shared_team;
   ComputeTeam* team = nullptr;               // the shared_team one
   std::unique_ptr<DeviceToCompute> compute;  // null: the CPU; what follows lies in its memory
+  std::shared_ptr<ranks::Collective> group;  // null: no other process computes
   std::unique_ptr<Decoder> decoder;
   KvPools kv;
   StatePool states;
@@ -78,6 +82,11 @@ struct Engine::Impl {
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<WindowKvCopier> window_copier;  // null: all lies in one space
   std::unique_ptr<ChatTemplate> chat_template;
+  std::unique_ptr<KvCopier> leading_copier_own, leading_windows_own;  // of this rank's part; null: likewise
+  std::unique_ptr<LeadingCopier> leading_copier;                      // in place of these two; likewise
+  std::unique_ptr<LeadingWindowCopier> leading_windows;               // likewise
+  std::unique_ptr<RankLeader> leader;                                 // null: no other process computes; likewise
+  std::unique_ptr<LeadingModel> leading, leading_layer;               // the decoder, and its layer that guesses
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;   // null: no other model guesses
   std::unique_ptr<LayerGuesser> layer;  // null: the model has no layer that does
@@ -98,12 +107,20 @@ struct Engine::Impl {
 
   Result<> open(const Progress& progress);
   Result<> load(const Progress& progress, int context);  // in the team's turn
+  Result<> join_ranks();
+  Result<> share_memory(MemoryRoom& room, const CacheLayout& layout);
+  void lead(const PoolPlan& plan);
+  Model& model() const { return leading ? static_cast<Model&>(*leading) : *decoder; }
+  Model& guessing_layer() const {
+    return leading_layer ? static_cast<Model&>(*leading_layer) : *decoder->draft_layer();
+  }
   Result<> allocate_states(const MemoryRoom& room);
   PoolingPlan pooling_plan();
   void describe(const Capacity& capacity);
   void start_masks();
   void run();
   bool step(Inbox::Contents contents);  // in the team's turn; false: there was nothing to do
+  void lead_copiers();
   void open_disk_cache();
   using Pictures = std::shared_ptr<const PromptPictures>;
   Result<Pictures> pictures_of(const Request& request) const;  // null: it brings none
@@ -159,9 +176,10 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(chosen.longest_span, longest_span_of(files, context));
   ESP_TRY(compute, open_device(options));
   if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
-  ESP_TRY(
-      LoadedDecoder loaded,
-      load_decoder(options, files, {chosen.activations, chosen.rows(), backend_of(compute.get())}, *team, progress));
+  ESP_CHECK(join_ranks());
+  const DecoderOptions decoder_options{chosen.activations, chosen.rows(), backend_of(compute.get()), group.get(),
+                                       options.experts_by_id};
+  ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, decoder_options, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, compute.get(), progress));
   // Nothing of a whole text is kept: the pool holds what one step computes, and what is admitted for the next.
@@ -182,6 +200,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
     room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   if (tower && compute == nullptr)
     room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
+  ESP_CHECK(share_memory(room, layout));
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
@@ -191,6 +210,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   if (compute == nullptr) pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
   if (compute == nullptr && plan.windows.apart())
     window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);
+  if (group) lead(plan);
   info.window_tokens = plan.windows.slots;
   if (!files.chat_template.empty() && files.tokenizer) {
     auto parsed = ChatTemplate::parse(files.chat_template, files.tokenizer->special_tokens(), files.tool_template);
@@ -232,8 +252,13 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.window = rule_of(plan.windows.seen);
   core_options.rope_lengths =
       RopeLengths(decoder->program().ropes, chosen.activations == Activations::f32 ? 1 : kDynamicStep);
-  runner = std::make_unique<ModelRunner>(*decoder, kv, states.cells() > 0 ? &states : nullptr, *team, info.end_tokens,
-                                         metrics, tower ? tower->maker->outputs() : 0);
+  const StatePool* const kept_states = states.cells() > 0 ? &states : nullptr;
+  const int inputs = tower ? tower->maker->outputs() : 0;
+  if (leader)
+    runner =
+        std::make_unique<LeadingRunner>(*leader, model(), kv, kept_states, *team, info.end_tokens, metrics, inputs);
+  else
+    runner = std::make_unique<ModelRunner>(model(), kv, kept_states, *team, info.end_tokens, metrics, inputs);
   core = std::make_unique<EngineCore>(std::move(core_options), *runner, fits.pool, metrics);
   if (draft) core->attach(*draft->model);
   if (tower) {
@@ -242,7 +267,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
     core->attach(*towers);
   }
   if (decoder->draft_layer() != nullptr) {
-    layer = std::make_unique<LayerGuesser>(*decoder->draft_layer(), kv.view(), *team, info.end_tokens);
+    layer = std::make_unique<LayerGuesser>(guessing_layer(), kv.view(), *team, info.end_tokens);
     core->attach(*layer);
   }
   grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
@@ -250,6 +275,47 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   open_disk_cache();
   queue.publish(core->status(), 0, 0);
   return success();
+}
+
+Result<> Engine::Impl::join_ranks() {
+  if (!options.join_ranks) return success();
+  if (compute)
+    return Error{Error::Kind::unsupported,
+                 fmt::format("several ranks compute on CPUs as yet, and --device names {}: --device cpu would work",
+                             device::name_of(compute->device->kind())),
+                 "device",
+                 {}};
+  ESP_TRY(group, options.join_ranks(group_key(options, chosen, files)));
+  return success();
+}
+
+// The memory that is left once all ranks of this host have their weights is for all of them, and a token takes as much of it
+// as on the rank that keeps most.
+Result<> Engine::Impl::share_memory(MemoryRoom& room, const CacheLayout& layout) {
+  if (group == nullptr) return success();
+  group->barrier();
+  room = memory_room();
+  const std::size_t own = layout.bytes_per_token();
+  std::memcpy(group->outgoing(sizeof own), &own, sizeof own);
+  const std::vector<std::size_t> each(static_cast<std::size_t>(group->size()), sizeof own);
+  group->exchange(each);
+  std::size_t most = own;
+  for (int rank = 0; rank < group->size(); ++rank) {
+    std::size_t theirs = 0;
+    std::memcpy(&theirs, group->incoming(rank), sizeof theirs);
+    most = std::max(most, theirs);
+  }
+  const double share = most == 0 ? 1.0 : static_cast<double>(own) / static_cast<double>(most) / options.local_ranks;
+  room.pages = static_cast<std::int64_t>(static_cast<double>(room.pages) * share);
+  return success();
+}
+
+void Engine::Impl::lead(const PoolPlan& plan) {
+  leader = std::make_unique<RankLeader>(*group, decoder->program());
+  leader->tell_pools(plan, states);
+  leading = std::make_unique<LeadingModel>(*leader, *decoder, RankCall::forward);
+  if (decoder->draft_layer() != nullptr)
+    leading_layer = std::make_unique<LeadingModel>(*leader, *decoder->draft_layer(), RankCall::guess);
 }
 
 PoolingPlan Engine::Impl::pooling_plan() {
@@ -315,6 +381,8 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.isa = decoder->isa();
   info.device = compute ? std::string(device::name_of(compute->device->kind())) : "cpu";
   info.device_name = compute ? compute->device->name() : std::string();
+  if (group) info.ranks = group->size();
+  if (group) info.ranks_talk = group->name();
   info.activations = options.activations;
   info.kv_type = name(chosen.kv);
   info.threads = team->size();
@@ -386,23 +454,44 @@ void Engine::Impl::run() {
                      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
 }
 
+// Of all ranks' pools, for the tiers of the first.
+void Engine::Impl::lead_copiers() {
+  const auto blocks = [&](bool windows, KvCopier& own) {
+    return RankBlocks(*group, decoder->program(), fields_in(kv, windows), chosen.kv, own);
+  };
+  std::optional<RankStates> shared_states;
+  leading_copier_own = std::make_unique<KvCopier>(kv.tokens(), *team);
+  RankBlocks tokens = blocks(false, *leading_copier_own);
+  if (info.window_tokens > 0) {
+    leading_windows_own = std::make_unique<KvCopier>(kv.windows(), *team);
+    leading_windows = std::make_unique<LeadingWindowCopier>(*leader, blocks(true, *leading_windows_own));
+  }
+  if (states.cells() > 0) shared_states.emplace(*group, states);
+  leading_copier = std::make_unique<LeadingCopier>(*leader, std::move(tokens), std::move(shared_states));
+}
+
 void Engine::Impl::open_disk_cache() {
+  if (leader) lead_copiers();
   if (decoder->sees_both_ways()) return;  // nothing of a text is of use to another
   if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
   copier = std::make_unique<KvCopier>(kv.tokens(), *team, states.cells() > 0 ? &states : nullptr);
+  SlotCopier& slots = leader ? static_cast<SlotCopier&>(*leading_copier) : *copier;
+  WindowCopier* const windows = leader ? static_cast<WindowCopier*>(leading_windows.get()) : window_copier.get();
   const DiskCacheParts parts{options,
                              files,
                              *decoder,
+                             model(),
                              kv,
                              states,
-                             *copier,
-                             window_copier.get(),
+                             slots,
+                             leader ? leading_copier->block_bytes() : copier->block_bytes(),
+                             windows,
                              info.kv_type,
                              info.limits.vocabulary,
                              info.limits.pool_tokens};
   DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
-  if (disk.tier) core->attach(std::move(disk.tier), *copier, window_copier.get(), disk.store_evicted);
+  if (disk.tier) core->attach(std::move(disk.tier), slots, windows, disk.store_evicted);
 }
 
 Result<Engine::Impl::Pictures> Engine::Impl::pictures_of(const Request& request) const {
@@ -425,6 +514,11 @@ std::uint64_t Engine::Impl::next_seed() {
   const auto bits = philox({static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count >> 32), 0, 0},
                            {static_cast<std::uint32_t>(base), static_cast<std::uint32_t>(base >> 32)});
   return static_cast<std::uint64_t>(bits[1]) << 32 | bits[0];
+}
+
+Result<> follow_first_rank(EngineOptions options) {
+  ESP_TRY(const auto follower, RankFollower::open(std::move(options)));
+  return follower->run();
 }
 
 // --- the face ---
@@ -454,7 +548,9 @@ std::string base_of_adapter(const std::string& path) {
 
 Result<std::shared_ptr<const LoraAdapter>> Engine::load_adapter(const std::string& path, int most_rank) const {
   ESP_TRY(const AdapterFile file, open_adapter(path, most_rank));
-  return impl_->decoder->bind(file);
+  ESP_TRY(auto adapter, impl_->decoder->bind(file));
+  if (impl_->leader) impl_->leader->adapters().note(adapter->print(), path);
+  return adapter;
 }
 
 Result<std::shared_ptr<grammar::Grammar>> Engine::compile(Constraint constraint, std::chrono::milliseconds limit) {

@@ -210,6 +210,23 @@ std::string_view name(KvType type) {
 }
 
 // Threads that are fewer than the processors keep to those that should compute; more go wherever there is room.
+// The processors of one of a host's ranks: neighbours, which are near to the same memory. Where there are fewer than ranks,
+// all may use all.
+Processors share_of(const Processors& all, int rank, int ranks) {
+  if (ranks <= 1) return all;
+  Processors own = all;
+  const auto some = [&](const std::vector<int>& from) {
+    const std::size_t count = from.size(), r = static_cast<std::size_t>(rank), n = static_cast<std::size_t>(ranks);
+    if (count < n) return from;
+    return std::vector<int>(from.begin() + static_cast<std::ptrdiff_t>(count * r / n),
+                            from.begin() + static_cast<std::ptrdiff_t>(count * (r + 1) / n));
+  };
+  own.computing = some(all.computing);
+  own.allowed = all.allowed.size() == all.computing.size() ? some(all.allowed) : own.computing;
+  own.granted = std::max(1, std::min(all.granted / ranks, static_cast<int>(own.computing.size())));
+  return own;
+}
+
 ComputeTeam::Place place_of(const EngineOptions& o, const Processors& processors, int threads) {
   const bool fit = threads <= static_cast<int>(processors.computing.size());
   if (o.pin_threads) return {fit ? processors.computing : processors.allowed, true};
@@ -232,7 +249,7 @@ Result<EngineChoices> choices_of(const EngineOptions& o) {
   ESP_TRY(choices.kv_memory, kv_memory_of(o));
   if (o.draft_tokens > 0) choices.draft_limits.most_tokens = o.draft_tokens;
   choices.draft_limits.most_steps = o.draft_steps > 0 ? o.draft_steps : choices.draft_limits.most_tokens;
-  const Processors& processors = own_processors();
+  const Processors processors = share_of(own_processors(), o.local_rank, o.local_ranks);
   choices.threads = o.threads > 0 ? o.threads : processors.granted;
   if (o.threads == 0) choices.processors_left_out = processors.left_out;
   choices.place = place_of(o, processors, choices.threads);

@@ -127,6 +127,9 @@ const Program& Decoder::program() const {
 bool Decoder::sees_both_ways() const {
   return program().both_ways;
 }
+int Decoder::ranks() const {
+  return impl_->options.group != nullptr ? impl_->options.group->size() : 1;
+}
 std::string_view Decoder::isa() const {
   return impl_->loaded.with.cpu.isa;
 }

@@ -8,6 +8,7 @@
 #include "base/system/memory_room.h"
 #include "engine/load/packed_cache.h"
 #include "model/weights/check.h"
+#include "ranks/collective.h"
 
 namespace espalier {
 namespace {
@@ -29,6 +30,12 @@ std::filesystem::path overflow_folder(const EngineOptions& options) {
   return named != nullptr && *named != '\0' ? named : "/var/tmp";
 }
 
+std::string part_of(const DecoderOptions& options) {
+  if (options.group == nullptr) return {};
+  return fmt::format("rank {} of {}{}", options.group->rank(), options.group->size(),
+                     options.experts_by_id ? ", experts by id" : "");
+}
+
 std::string described(const PackedCache& packed, std::size_t overflow, const std::filesystem::path& folder) {
   if (overflow == 0) return packed.description();
   const std::string file = fmt::format("{:.1f} GiB are more than memory holds and are read from a file in {}",
@@ -46,7 +53,7 @@ Result<LoadedDecoder> load_decoder(const EngineOptions& options, const ModelFile
     if (progress) progress("loading weights", static_cast<double>(done) / total);
   };
   const MemoryRoom room = memory_room();
-  PackedCache packed = PackedCache::open(options, files, room);
+  PackedCache packed = PackedCache::open(options, files, room, part_of(decoder_options));
   LoadedDecoder loaded;
   loaded.mapped_bytes = packed.mapped_bytes();
   Weights weights(*files.weights, files.naming, packed.weights());

@@ -18,8 +18,8 @@ double mib_of(std::uint64_t bytes) {
 }
 
 // One file a model's path and layout of panels: a changed checkpoint takes the place of the old one. With the layer that
-// drafts there are more matrices.
-fs::path packed_path(const EngineOptions& options, bool drafts) {
+// drafts there are more matrices; a rank has some of them, and parts of others.
+fs::path packed_path(const EngineOptions& options, bool drafts, const std::string& part) {
   std::error_code ignored;
   const fs::path model = fs::weakly_canonical(options.model_path, ignored);
   Fingerprint print;
@@ -27,6 +27,7 @@ fs::path packed_path(const EngineOptions& options, bool drafts) {
   print.add_number(panels_print());
   print.add_number(kPackedWeightsVersion);
   if (drafts) print.add("drafts");
+  if (!part.empty()) print.add(part);
   return fs::path(options.packed_weights_dir) / fmt::format("{}-{}.packed", model.stem().string(), print.text());
 }
 
@@ -54,10 +55,11 @@ std::string packed_key(const TensorFile& weights) {
   return key;
 }
 
-PackedCache PackedCache::open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room) {
+PackedCache PackedCache::open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room,
+                              const std::string& part) {
   PackedCache cache;
   if (options.packed_weights_dir.empty() || files.weights->stamps().empty()) return cache;
-  cache.path_ = packed_path(options, files.config.spec.drafts);
+  cache.path_ = packed_path(options, files.config.spec.drafts, part);
   cache.key_ = packed_key(*files.weights);
   auto opened = PackedWeights::open(cache.path_, cache.key_);
   if (opened.ok())

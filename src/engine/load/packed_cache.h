@@ -22,7 +22,9 @@ namespace espalier {
 // The file of packed matrices for one checkpoint: read from, or to be written after loading.
 class PackedCache {
  public:
-  static PackedCache open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room);
+  // part: which part of the model this process has ("rank 1 of 2"); empty: all of it.
+  static PackedCache open(const EngineOptions& options, const ModelFiles& files, const MemoryRoom& room,
+                          const std::string& part = {});
 
   const PackedWeights* weights() const { return weights_ ? &*weights_ : nullptr; }
   std::int64_t mapped_bytes() const;  // of weights that need no memory of their own; 0 where they are read or packed

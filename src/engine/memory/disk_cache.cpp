@@ -90,9 +90,9 @@ std::string computed_print(const DiskCacheParts& parts) {
     sequence.window_runs = std::span(&run, 1);
     batch.window_slots = slots;
   }
-  parts.decoder.forward(batch, parts.kv.view());
+  parts.model.forward(batch, parts.kv.view());
   const ExtentList last(Extent{kTokens - kBlockTokens, kBlockTokens});
-  std::vector<std::byte> bytes(parts.copier.block_bytes());
+  std::vector<std::byte> bytes(parts.block_bytes);
   parts.copier.copy_out(last, bytes, bytes.size());
   std::string print = fmt::format("{:016x}", checksum(bytes));
   if (parts.window_copier != nullptr) {
@@ -101,8 +101,8 @@ std::string computed_print(const DiskCacheParts& parts) {
     print += fmt::format("{:016x}", checksum(bytes));
   }
   if (sequence.state_out != nullptr) {
-    bytes.resize(parts.states.cell_bytes());
-    parts.states.read(0, 0, bytes);
+    bytes.resize(parts.copier.state_bytes());
+    parts.copier.copy_state_out(0, 0, bytes);
     print += fmt::format("{:016x}", checksum(bytes));
   }
   return print;
@@ -111,7 +111,7 @@ std::string computed_print(const DiskCacheParts& parts) {
 // What evicted prefixes may take of the host's memory.
 std::int64_t host_bytes(const DiskCacheParts& p) {
   if (p.options.cache_host_bytes > 0) return p.options.cache_host_bytes;
-  const auto pool = static_cast<double>(p.pool_tokens) / kBlockTokens * static_cast<double>(p.copier.block_bytes());
+  const auto pool = static_cast<double>(p.pool_tokens) / kBlockTokens * static_cast<double>(p.block_bytes);
   return static_cast<std::int64_t>(p.options.cache_host_ratio * pool);
 }
 
@@ -136,11 +136,21 @@ std::string description(const DiskTier& tier, const DiskTierOptions& options, bo
 
 }  // namespace
 
+namespace {
+
+// Ranks' states lie one behind the other, so that another number of ranks reads them otherwise.
+std::string state_text(const DiskCacheParts& p) {
+  if (p.decoder.ranks() == 1) return std::to_string(p.decoder.keeps().state_floats);
+  return fmt::format("{} of {} ranks", p.copier.state_bytes() / sizeof(float), p.decoder.ranks());
+}
+
+}  // namespace
+
 std::string disk_cache_key(const DiskCacheParts& p) {
   std::string fields;
   const KvView view = p.kv.view();
   for (std::size_t i = 0; i < view.layers.size(); ++i) {
-    const TokenField& f = p.decoder.keeps().per_token[i];
+    const TokenField f = p.decoder.program().whole_field(i);
     fields += fmt::format("{}{}x{}x{}{}", fields.empty() ? "" : "+", f.heads, f.key_dim,
                           f.latent ? "latent" : std::to_string(f.value_dim),
                           !view.in_window_slots.empty() && view.in_window_slots[i] != 0 ? "w" : "");
@@ -149,7 +159,7 @@ std::string disk_cache_key(const DiskCacheParts& p) {
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
       weights_print(p.options, p.files), tokenizer_print(p.options, p.files), p.decoder.isa(), p.options.activations,
-      p.kv_type, fields, p.decoder.keeps().state_floats, kNumericsVersion, computed_print(p));
+      p.kv_type, fields, state_text(p), kNumericsVersion, computed_print(p));
 }
 
 DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {
@@ -166,12 +176,12 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   constexpr std::size_t kMostWindowBlocks = 16;  // of a block's tokens
   const std::size_t window_bytes = p.window_copier != nullptr ? p.window_copier->window_block_bytes() : 0;
   tier.block_bytes =
-      std::max({p.copier.block_bytes(), p.states.cell_bytes() / kMostStateBlocks, window_bytes / kMostWindowBlocks});
+      std::max({p.block_bytes, p.copier.state_bytes() / kMostStateBlocks, window_bytes / kMostWindowBlocks});
   cache.store_evicted = on_disk > 0 || in_memory > 0;
   // Without a tier for what is evicted, what is saved is never larger than the pools (and their headers).
   const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes +
                           2 * p.kv.windows().bytes() +
-                          static_cast<std::uint64_t>(p.states.cells()) * (p.states.cell_bytes() + 2 * tier.block_bytes);
+                          static_cast<std::uint64_t>(p.states.cells()) * (p.copier.state_bytes() + 2 * tier.block_bytes);
   tier.capacity = on_disk > 0 || !keep ? static_cast<std::uint64_t>(on_disk) : pool_bytes + pool_bytes / 8 + (64 << 20);
   tier.host_bytes = static_cast<std::uint64_t>(in_memory);
   if (keep) tier.key = disk_cache_key(p);

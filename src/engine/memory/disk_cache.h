@@ -24,11 +24,13 @@ namespace espalier {
 struct DiskCacheParts {
   const EngineOptions& options;
   const ModelFiles& files;
-  Decoder& decoder;
+  const Decoder& decoder;
+  Model& model;  // that computes: the decoder, or all ranks that do
   KvPools& kv;
   const StatePool& states;
-  KvCopier& copier;
-  WindowKvCopier* window_copier;  // null: all lies in one space
+  SlotCopier& copier;
+  std::size_t block_bytes;      // of its blocks
+  WindowCopier* window_copier;  // null: all lies in one space
   std::string_view kv_type;
   int vocabulary, pool_tokens;
 };

@@ -33,6 +33,12 @@ Result<StatePool> StatePool::allocate(std::size_t floats, int cells, const devic
   return pool;
 }
 
+int StatePool::index_of(const float* state) const {
+  if (state == nullptr) return -1;
+  const auto* bytes = reinterpret_cast<const std::byte*>(state);
+  return static_cast<int>((bytes - memory_.data()) / static_cast<std::ptrdiff_t>(stride_bytes(floats_)));
+}
+
 void StatePool::read(int cell, std::size_t from, std::span<std::byte> to) const {
   const std::byte* bytes = reinterpret_cast<const std::byte*>(at(cell)) + from;
   if (device_ == nullptr) {

@@ -27,6 +27,7 @@ class StatePool {
   static std::size_t stride_bytes(std::size_t floats);  // from one cell to the next
   // Null for cell -1: the state of an empty text.
   float* at(int cell) const;
+  int index_of(const float* state) const;  // the other way round; -1 for null
   // Bytes of a cell from `from` on, to and from the host's memory.
   void read(int cell, std::size_t from, std::span<std::byte> to) const;
   void write(int cell, std::size_t from, std::span<const std::byte> bytes) const;

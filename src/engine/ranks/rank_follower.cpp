@@ -11,6 +11,17 @@
 #include "model/adapters/adapter_file.h"
 
 namespace espalier {
+namespace {
+
+ExtentList take_slots(MessageReader& message) {
+  std::vector<Extent> extents;
+  message.take_all(extents);
+  ExtentList slots;
+  for (const Extent& extent : extents) slots.append(extent);
+  return slots;
+}
+
+}  // namespace
 
 std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files) {
   Fingerprint tensors;
@@ -39,12 +50,20 @@ Result<> RankFollower::load(EngineOptions options, const Engine::Progress& progr
   with.experts_by_id = options.experts_by_id;
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
   decoder_ = std::move(loaded.decoder);
+  share_memory(CacheLayout{decoder_->keeps().per_token, chosen_.kv}.bytes_per_token());
   numbers_.input_widths = input_widths(decoder_->program());
   numbers_.state_at = [this](int cell) { return states_.at(cell); };
   numbers_.adapter_at = [this](int number) -> const LoraAdapter* {
     return number == 0 ? nullptr : adapters_.at(number).get();
   };
   return success();
+}
+
+// Tells the first rank, which plans the pools, what a token takes here.
+void RankFollower::share_memory(std::size_t token_bytes) {
+  group_->barrier();
+  std::memcpy(group_->outgoing(sizeof token_bytes), &token_bytes, sizeof token_bytes);
+  group_->exchange(std::vector<std::size_t>(static_cast<std::size_t>(group_->size()), sizeof token_bytes));
 }
 
 Result<> RankFollower::run() {
@@ -66,7 +85,8 @@ Result<> RankFollower::run() {
 }
 
 Result<bool> RankFollower::obey(MessageReader& message) {
-  switch (message.take<RankCall>()) {
+  const auto call = message.take<RankCall>();
+  switch (call) {
     case RankCall::pools:
       ESP_CHECK(allocate(message));
       return true;
@@ -79,14 +99,23 @@ Result<bool> RankFollower::obey(MessageReader& message) {
     case RankCall::copy:
       copy(message);
       return true;
+    case RankCall::copy_out:
+    case RankCall::copy_in:
+    case RankCall::windows_out:
+    case RankCall::windows_in:
+      move_blocks(call, message);
+      return true;
+    case RankCall::state_out:
+    case RankCall::state_in:
+      move_state(call, message);
+      return true;
     case RankCall::bind:
       ESP_CHECK(bind(message));
       return true;
     case RankCall::end:
       return false;
-    default:
-      return internal_error("the first rank asks for something that this program does not know");
   }
+  return internal_error("the first rank asks for something that this program does not know");
 }
 
 Result<> RankFollower::allocate(MessageReader& message) {
@@ -96,7 +125,14 @@ Result<> RankFollower::allocate(MessageReader& message) {
   ESP_TRY(kv_, KvPools::allocate({decoder_->keeps().per_token, chosen_.kv}, slots,
                                  std::vector<bool>(windows.begin(), windows.end()), window_slots));
   ESP_TRY(states_, StatePool::allocate(decoder_->keeps().state_floats, cells));
-  copier_ = std::make_unique<KvCopier>(kv_.tokens(), *team_, cells > 0 ? &states_ : nullptr);
+  const Program& program = decoder_->program();
+  copier_ = std::make_unique<KvCopier>(kv_.tokens(), *team_);
+  blocks_.emplace(*group_, program, fields_in(kv_, false), chosen_.kv, *copier_);
+  if (window_slots > 0) {
+    window_copier_ = std::make_unique<KvCopier>(kv_.windows(), *team_);
+    windows_.emplace(*group_, program, fields_in(kv_, true), chosen_.kv, *window_copier_);
+  }
+  if (cells > 0) shared_states_.emplace(*group_, states_);
   return success();
 }
 
@@ -111,13 +147,27 @@ Result<> RankFollower::bind(MessageReader& message) {
 }
 
 void RankFollower::copy(MessageReader& message) {
-  std::vector<Extent> from, to;
-  message.take_all(from);
-  message.take_all(to);
-  ExtentList source, target;
-  for (const Extent& extent : from) source.append(extent);
-  for (const Extent& extent : to) target.append(extent);
-  copier_->copy_within(source, target);
+  const ExtentList from = take_slots(message), to = take_slots(message);
+  copier_->copy_within(from, to);
+}
+
+void RankFollower::move_blocks(RankCall call, MessageReader& message) {
+  const auto first_token = message.take<int>();
+  const ExtentList slots = take_slots(message);
+  RankBlocks& blocks = call == RankCall::copy_out || call == RankCall::copy_in ? *blocks_ : *windows_;
+  if (call == RankCall::copy_out || call == RankCall::windows_out)
+    blocks.gather(slots, {}, 0);
+  else
+    blocks.spread({}, 0, first_token, slots);
+}
+
+void RankFollower::move_state(RankCall call, MessageReader& message) {
+  const auto cell = message.take<int>();
+  const auto from = message.take<std::size_t>(), count = message.take<std::size_t>();
+  if (call == RankCall::state_out)
+    shared_states_->gather(cell, from, {}, count);
+  else
+    shared_states_->spread(cell, from, {}, count);
 }
 
 }  // namespace espalier

@@ -13,6 +13,7 @@
 #include "engine/memory/kv_copy.h"
 #include "engine/memory/kv_pool.h"
 #include "engine/memory/state_pool.h"
+#include "engine/ranks/rank_blocks.h"
 #include "engine/ranks/rank_message.h"
 #include "espalier/engine.h"
 #include "model/decoder.h"
@@ -30,10 +31,13 @@ class RankFollower {
 
  private:
   Result<> load(EngineOptions options, const Engine::Progress& progress);
+  void share_memory(std::size_t token_bytes);
   Result<bool> obey(MessageReader& message);  // false: the group ends
   Result<> allocate(MessageReader& message);
   Result<> bind(MessageReader& message);
   void copy(MessageReader& message);
+  void move_blocks(RankCall call, MessageReader& message);
+  void move_state(RankCall call, MessageReader& message);
 
   EngineChoices chosen_;
   ModelFiles files_;
@@ -42,7 +46,9 @@ class RankFollower {
   std::unique_ptr<Decoder> decoder_;
   KvPools kv_;
   StatePool states_;
-  std::unique_ptr<KvCopier> copier_;
+  std::unique_ptr<KvCopier> copier_, window_copier_;  // window_copier_: null where all lies in one space
+  std::optional<RankBlocks> blocks_, windows_;
+  std::optional<RankStates> shared_states_;
   BatchNumbers numbers_;
   ReadBatch batch_;
   std::map<int, std::shared_ptr<const LoraAdapter>> adapters_;

@@ -92,4 +92,14 @@ void RankLeader::tell_copy(const ExtentList& from, const ExtentList& to) {
   send();
 }
 
+void RankLeader::tell_blocks(RankCall call, const ExtentList& slots, int first_token) {
+  MessageWriter(message_).put(call).put(first_token).put_all(slots.extents());
+  send();
+}
+
+void RankLeader::tell_state(RankCall call, int cell, std::size_t from, std::size_t count) {
+  MessageWriter(message_).put(call).put(cell).put(from).put(count);
+  send();
+}
+
 }  // namespace espalier

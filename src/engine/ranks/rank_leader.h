@@ -58,6 +58,8 @@ class RankLeader {
   void tell_pools(const PoolPlan& plan, const StatePool& states);
   void tell_batch(RankCall call, const Batch& batch);
   void tell_copy(const ExtentList& from, const ExtentList& to);
+  void tell_blocks(RankCall call, const ExtentList& slots, int first_token);
+  void tell_state(RankCall call, int cell, std::size_t from, std::size_t count);
 
  private:
   void tell_adapters(const Batch& batch);

@@ -28,11 +28,12 @@ enum class RankCall : std::uint8_t {
   copy,         // copy slots within the pool
   copy_out,     // give what slots hold
   copy_in,      // put into slots what comes
-  state_out,    // give some bytes of a cell's state
-  state_in,     // put some into it
-  bind,         // load an adapter under a number
-  unbind,       // forget it
-  end           // of the group
+  windows_out,  // the same of window slots
+  windows_in,
+  state_out,  // give some bytes of a cell's state
+  state_in,   // put some into it
+  bind,       // load an adapter under a number, perhaps instead of another
+  end         // of the group
 };
 
 // Puts values and lists one behind the other.

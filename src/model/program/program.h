@@ -30,6 +30,14 @@ struct Program {
   Rows pooled_output;          // what they give
   std::vector<Op> draft_ops;   // one more guess of the layer that drafts, over the same buffers and fields; empty: none
   Keeps keeps;
+  // Of a rank's program (model/ranks/): which heads of each field each rank keeps; none: all do.
+  std::vector<Cut> field_cuts;
+  // The field as it would be without ranks.
+  TokenField whole_field(std::size_t field) const {
+    TokenField whole = keeps.per_token[field];
+    if (!field_cuts.empty() && !field_cuts[field].empty()) whole.heads = field_cuts[field].back().end;
+    return whole;
+  }
 };
 
 // Calls f(rows, writes) for every place that an operation reads or writes, reads first.

@@ -567,10 +567,14 @@ Program split_program(const Program& whole, RankOf rank) {
   RankNeeds needs(whole, out);
   out.ops = Splitting(whole, rank, fields, needs).run(whole.ops, whole.output);
   out.draft_ops = Splitting(whole, rank, fields, needs).run(whole.draft_ops, {});
+  // A model that keeps states has cells on every rank, under the same numbers.
+  if (whole.keeps.state_floats > 0) out.keeps.state_floats = std::max<std::size_t>(out.keeps.state_floats, 16);
   out.pooled_ops = Splitting(whole, rank, fields, needs).keep(whole.pooled_ops);
-  for (std::size_t f = 0; f < out.keeps.per_token.size(); ++f)
-    if (const auto heads = fields.of(static_cast<FieldId>(f)))
-      out.keeps.per_token[f].heads = (*heads)[static_cast<std::size_t>(rank.rank)].size();
+  for (std::size_t f = 0; f < out.keeps.per_token.size(); ++f) {
+    const auto heads = fields.of(static_cast<FieldId>(f));
+    out.field_cuts.push_back(heads.value_or(Cut()));
+    if (heads) out.keeps.per_token[f].heads = (*heads)[static_cast<std::size_t>(rank.rank)].size();
+  }
   return out;
 }
 

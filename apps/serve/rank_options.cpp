@@ -1,0 +1,46 @@
+#include "serve/rank_options.h"
+
+#include <fmt/format.h>
+
+#include "command/engine_flags.h"
+
+namespace espalier::serve {
+
+Result<> RankOptions::settle(EngineOptions& engine) {
+  if (expert_parallel) ep_size = flags.tp_size;
+  if (ep_size != 1 && ep_size != flags.tp_size)
+    return bad_request(
+        fmt::format("--ep-size is {}; it may be 1 (ranks share columns of all experts) or --tp-size, which is {} "
+                    "(ranks share experts)",
+                    ep_size, flags.tp_size),
+        "ep_size");
+  engine.experts_by_id = ep_size > 1;
+  if (!alone() && engine.device == "auto") engine.device = "cpu";
+  return success();
+}
+
+void add_rank_flags(CLI::App& app, RankOptions& options) {
+  app.option_defaults()->group("Ranks");
+  const auto add = [&](const char* names, auto& value, const char* unit, const char* effect) {
+    const std::string first = std::string(names).substr(2, std::string(names).find(',') - 2);
+    app.add_option(names, value, effect)
+        ->type_name(unit)
+        ->envname(command::environment_twin(first))
+        ->capture_default_str();
+  };
+  add("--tp-size,--tp,--tensor-parallel-size", options.flags.tp_size, "N",
+      "processes that compute the model together, each with its share of weights, keys and values; the same bits as "
+      "one");
+  add("--ep-size,--ep,--expert-parallel-size", options.ep_size, "N",
+      "1: ranks share columns of all experts; as --tp-size: they share the experts");
+  app.add_flag("--enable-expert-parallel", options.expert_parallel, "--ep-size is --tp-size");
+  add("--nnodes", options.flags.nnodes, "N", "hosts that they run on; each starts tp-size / nnodes of them");
+  add("--node-rank", options.flags.node_rank, "N", "which of the hosts this is; 0 serves");
+  add("--dist-init-addr,--nccl-init-addr", options.flags.dist_init_addr, "HOST:PORT",
+      "where host 0 waits for the others");
+  add("--dist-backend", options.flags.dist_backend, "auto|tcp|mpi",
+      "what connects hosts: MPI where mpirun or srun started this, else TCP");
+  add("--dist-timeout", options.start_seconds, "SECONDS", "how long ranks may take to come together");
+}
+
+}  // namespace espalier::serve
