@@ -46,7 +46,7 @@ void Ending::lose(const Error& why, int rank) {
 
 bool Ending::ended() {
   if (over_) return true;
-  if (segment_->head().ended.load(std::memory_order_relaxed) == 0) return false;
+  if (segment_->head().ended.load(std::memory_order_acquire) == 0) return false;
   lose(segment_->why(), -1);
   return true;
 }

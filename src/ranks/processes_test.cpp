@@ -66,9 +66,15 @@ class Running {
     while (!(code = process_->exit_code())) std::this_thread::sleep_for(1ms);
     return *code;
   }
-  int pid_behind(const std::string& word) const {
-    const std::size_t at = text_.find(word);
-    return at == std::string::npos ? 0 : std::atoi(text_.c_str() + at + word.size());
+  // The process of the rank that never comes; 0 would mean our own group.
+  int held() {
+    if (!wait_for("held ")) ADD_FAILURE() << text_;
+    const std::size_t at = text_.find("held ");
+    while (text_.find('\n', at) == std::string::npos && read_more()) {
+    }
+    const int pid = at == std::string::npos ? 0 : std::atoi(text_.c_str() + at + 5);
+    if (pid <= 0) std::abort();
+    return pid;
   }
   int count(const std::string& wanted) const {
     int times = 0;
@@ -140,8 +146,8 @@ TEST(LocalProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
 TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
   for (const int lost : {1, 3}) {
     Running ranks(Words{program(), "--tp-size", "4", "--operations", "10", "--hold", std::to_string(lost)} + seeded());
-    ASSERT_TRUE(ranks.wait_for("held ") && ranks.wait_for(": right", 4)) << ranks.text();
-    const int pid = ranks.pid_behind("held ");
+    ASSERT_TRUE(ranks.wait_for(": right", 4)) << ranks.text();
+    const int pid = ranks.held();
     ::kill(pid, SIGKILL);
     EXPECT_NE(ranks.wait(), 0);
     EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("rank {} of 4 (pid {}, host ", lost, pid)));
@@ -152,20 +158,18 @@ TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
 TEST(LocalProcesses, ThoseThatWaitSayForWhom) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
-  EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("waits for rank 1 (pid {}): barrier", ranks.pid_behind("held "))));
+  EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("waits for rank 1 (pid {}): barrier", ranks.held())));
 }
 
 TEST(LocalProcesses, NoneOutlivesTheirParent) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "0"} + seeded());
-  ASSERT_TRUE(ranks.wait_for("held ")) << ranks.text();
-  ::kill(ranks.pid_behind("held "), SIGKILL);  // the parent is rank 0
-  EXPECT_EQ(ranks.wait(), 128 + SIGKILL);      // returns when nobody has its output open any more
+  ::kill(ranks.held(), SIGKILL);           // the parent is rank 0
+  EXPECT_EQ(ranks.wait(), 128 + SIGKILL);  // returns when nobody has its output open any more
 }
 
 TEST(LocalProcesses, AFrozenRankEndsTheGroup) {
   Running ranks(Words{program(), "--tp-size", "2", "--silence", "400", "--hold", "1"} + seeded());
-  ASSERT_TRUE(ranks.wait_for("held ")) << ranks.text();
-  ::kill(ranks.pid_behind("held "), SIGSTOP);
+  ::kill(ranks.held(), SIGSTOP);
   EXPECT_NE(ranks.wait(), 0);
   EXPECT_EQ(ranks.count("has shown no sign of life"), 1) << ranks.text();
 }
@@ -199,7 +203,7 @@ TEST(LocalProcesses, ARankThatLeavesWhereOthersWaitEndsTheGroup) {
 TEST(LocalProcesses, SignalsForAllAreTheParentsBusiness) {
   Running ranks(Words{program(), "--tp-size", "2", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
-  const int held = ranks.pid_behind("held ");
+  const int held = ranks.held();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::kill(held, signal);
   EXPECT_EQ(::kill(held, 0), 0);
   ::kill(-ranks.process().pid(), SIGTERM);
@@ -240,8 +244,8 @@ TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
        {1, 2, 3}) {  // a rank beside the first node's first, the other node's first, and one beside that
     auto running = start_nodes(4, 2, Words{"--hold", std::to_string(lost)} + seeded());
     Running& holder = *running[static_cast<std::size_t>(lost / 2)];
-    ASSERT_TRUE(holder.wait_for("held ") && running[0]->wait_for(": right", 2) && running[1]->wait_for(": right", 2));
-    const int pid = holder.pid_behind("held ");
+    ASSERT_TRUE(running[0]->wait_for(": right", 2) && running[1]->wait_for(": right", 2));
+    const int pid = holder.held();
     ::kill(pid, SIGKILL);
     for (std::size_t node = 0; node < 2; ++node) {
       EXPECT_NE(running[node]->wait(), 0);
@@ -255,8 +259,7 @@ TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
 
 TEST(TcpProcesses, AFrozenHostIsNamed) {
   auto running = start_nodes(2, 2, Words{"--silence", "400", "--hold", "1"} + seeded());
-  ASSERT_TRUE(running[1]->wait_for("held ")) << running[1]->text();
-  ::kill(running[1]->pid_behind("held "), SIGSTOP);
+  ::kill(running[1]->held(), SIGSTOP);
   EXPECT_NE(running[0]->wait(), 0);
   EXPECT_EQ(running[0]->count("has not been heard of"), 1) << running[0]->text();
 }
