@@ -12,8 +12,8 @@ fail() { printf 'mpi: %s\n' "$*" >&2; exit 1; }
 
 command -v "$compiler" >/dev/null || fail "there is no $compiler: install libopenmpi-dev or libmpich-dev, or set MPICXX"
 mkdir -p build/mpi build/release/bin
-"$compiler" -std=c++20 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-cast-function-type -Isrc -shared -o "$library" \
-  src/ranks/library/mpi_table.cpp || fail "it could not be built (see above)"
+"$compiler" -std=c++20 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -Wl,--as-needed \
+  -Isrc -shared -o "$library" src/ranks/library/mpi_table.cpp || fail "it could not be built (see above)"
 exported=$(nm --dynamic --defined-only "$library" | awk '$2 == "T" {print $3}')
 [ "$exported" = espalier_mpi_table ] || fail "$library exports more than its table: ${exported//$'\n'/ }"
 cp --remove-destination "$library" build/release/bin/  # a server may have the old one open
