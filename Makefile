@@ -7,6 +7,7 @@
 #   make soak         everything at once for SOAK_HOURS (8), then: did memory, descriptors, threads stay flat? (SOAK_ARGS=, bench/soak.py)
 #   make package      wheel, tarball, .deb, chart and list of parts in build/package/dist, tried in clean roots; PARTS=
 #   make cuda         the kernels for NVIDIA's GPUs, put beside the program; ARCHS="80 90a": for which (tools/cuda.sh)
+#   make mpi          ranks of several hosts over MPI, put beside the program; MPICXX=: of which MPI (tools/mpi.sh)
 #   make page         the page's sources (web/) -> web/built/page.html, which is committed; needs node and npm
 #   make format lint test-asan test-tsan test-neon check-macos fuzz bench clean        JOBS= compilations at a time
 PORT  ?= 30000
@@ -18,7 +19,7 @@ SOAK_HOURS ?= 8
 SOAK_ARGS ?=
 export JOBS FUZZ_SECONDS
 
-.PHONY: run build cuda page docs soak package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
+.PHONY: run build cuda mpi page docs soak package test test-all test-asan test-tsan test-neon check-macos format lint fuzz bench setup clean
 
 run: build
 	exec build/espalier serve $(MODEL) --port $(PORT) $(ARGS)
@@ -29,6 +30,10 @@ build: setup
 cuda:
 	@tools/setup.sh cuda
 	@tools/cuda.sh
+
+mpi:
+	@tools/setup.sh mpi
+	@tools/mpi.sh
 
 page:
 	@tools/page.sh

@@ -6,6 +6,7 @@
 #   tools/setup.sh browser   the browser of the page's tests in `make test-all`, and node
 #   tools/setup.sh package   clean roots and images of `make package`
 #   tools/setup.sh neon      cross-compiler and emulator of `make test-neon`
+#   tools/setup.sh mpi       headers of an MPI and its mpirun, for `make mpi`
 #   tools/setup.sh cuda      what `make cuda` needs beside the compiler that it downloads
 #
 # Needs root or sudo only when a package is missing. Proxies, certificates, pip's and cargo's configuration are used as
@@ -32,6 +33,7 @@ lint_packages=(clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19)
 browser_packages=(chromium)              # and nodejs, npm where there is no npm: they build the page again and check it
 package_packages=(debootstrap dpkg-dev xz-utils buildah)  # what is linked statically comes with build_packages
 cuda_packages=(g++ ninja-build ccache python3 python3-pip python3-venv ca-certificates)
+mpi_packages=(g++ libopenmpi-dev openmpi-bin)  # OpenMPI: what Debian's mpirun and most clusters run
 neon_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross googletest)  # and qemu-user-static, unless qemu-user is here
 rust_needed="1.85"                                  # Debian's plain `rustc` is 1.63; rustc-web and cargo-web are newer
 rust_packages=(rustc-web cargo-web)
@@ -120,7 +122,8 @@ main() {
       install_missing "${neon_packages[@]}" ;;
     package) install_missing "${package_packages[@]}" ;;
     cuda) install_missing "${cuda_packages[@]}" ;;
-    *) fail "unknown part '$1': build, lint, browser, neon, package or cuda" ;;
+    mpi) [ -n "${MPICXX:-}" ] || install_missing "${mpi_packages[@]}" ;;
+    *) fail "unknown part '$1': build, lint, browser, neon, package, mpi or cuda" ;;
   esac
 }
 main "$@"

@@ -4,11 +4,22 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.h"
 
 namespace espalier::ranks {
+
+namespace {
+
+std::atomic<void (*)(int)> call_before_exit = nullptr;
+
+}  // namespace
+
+void before_exit(void (*call)(int code)) {
+  call_before_exit = call;
+}
 
 std::string own_host() {
   std::array<char, 256> name{};
@@ -25,7 +36,9 @@ std::string describe_ranks(int first, int last, int size, int pid, const std::st
 
 void log_and_exit(const Error& why, bool tell) {
   if (tell) log::write(log::Level::error, why.message);
-  std::_Exit(why.exit_code() == 0 ? 1 : why.exit_code());
+  const int code = why.exit_code() == 0 ? 1 : why.exit_code();
+  if (auto* const call = call_before_exit.load()) call(code);
+  std::_Exit(code);
 }
 
 Ending::Ending(const RankPlan& plan, std::shared_ptr<Segment> segment, LossHandler on_loss)
@@ -46,9 +59,14 @@ void Ending::lose(const Error& why, int rank) {
 
 bool Ending::ended() {
   if (over_) return true;
-  if (segment_->head().ended.load(std::memory_order_relaxed) == 0) return false;
+  if (segment_->head().ended.load(std::memory_order_acquire) == 0) return false;
   lose(segment_->why(), -1);
   return true;
+}
+
+void Ending::settle() {
+  if (!over_) return;
+  const std::scoped_lock lock(mutex_);
 }
 
 void Ending::on_end(std::function<void(const Error&)> also) {

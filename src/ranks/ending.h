@@ -21,6 +21,9 @@ namespace espalier::ranks {
 std::string describe_ranks(int first, int last, int size, int pid, const std::string& host);
 std::string own_host();
 
+// Called with the exit code before log_and_exit() ends the process; null: nothing is.
+void before_exit(void (*call)(int code));
+
 // The end of a group.
 class Ending {
  public:
@@ -30,6 +33,8 @@ class Ending {
   void lose(const Error& why, int rank);
   // Whether the group has ended, also by another process of this host, which this process then tells its handler.
   bool ended();
+  // Returns when the handler has, if the group has ended: no call goes on while the process is being ended.
+  void settle();
   // What else must know, before the handler does.
   void on_end(std::function<void(const Error& why)> also);
   // From now on the handler is called. Fails with what has ended the group already.

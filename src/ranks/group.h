@@ -24,7 +24,8 @@ namespace espalier::ranks {
 constexpr const char* kToldCode = "told";
 
 // Called once in each process when the group has ended against its will: `why` is the line; `tell`: whether this process is the
-// one of its host that writes it. Called by any thread. It may return (see collective.h), but does not call the group.
+// one of its host that writes it. Called by any thread. It may return (see collective.h), but neither calls the
+// group nor waits for anybody who does.
 using LossHandler = std::function<void(const Error& why, bool tell)>;
 void log_and_exit(const Error& why, bool tell);  // the default
 

@@ -1,5 +1,5 @@
-// Ranks that are processes: rank_program (tests/ranks), started as people start ranks, over shared memory, TCP and both; lost,
-// frozen, cut off, started wrongly.
+// Ranks that are processes: rank_program (tests/ranks), started as people start ranks, over shared memory, TCP, MPI and two of
+// them; lost, frozen, cut off, started wrongly.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,9 +66,15 @@ class Running {
     while (!(code = process_->exit_code())) std::this_thread::sleep_for(1ms);
     return *code;
   }
-  int pid_behind(const std::string& word) const {
-    const std::size_t at = text_.find(word);
-    return at == std::string::npos ? 0 : std::atoi(text_.c_str() + at + word.size());
+  // The process of the rank that never comes; 0 would mean our own group.
+  int held() {
+    if (!wait_for("held ")) ADD_FAILURE() << text_;
+    const std::size_t at = text_.find("held ");
+    while (text_.find('\n', at) == std::string::npos && read_more()) {
+    }
+    const int pid = at == std::string::npos ? 0 : std::atoi(text_.c_str() + at + 5);
+    if (pid <= 0) std::abort();
+    return pid;
   }
   int count(const std::string& wanted) const {
     int times = 0;
@@ -140,8 +146,8 @@ TEST(LocalProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
 TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
   for (const int lost : {1, 3}) {
     Running ranks(Words{program(), "--tp-size", "4", "--operations", "10", "--hold", std::to_string(lost)} + seeded());
-    ASSERT_TRUE(ranks.wait_for("held ") && ranks.wait_for(": right", 4)) << ranks.text();
-    const int pid = ranks.pid_behind("held ");
+    ASSERT_TRUE(ranks.wait_for(": right", 4)) << ranks.text();
+    const int pid = ranks.held();
     ::kill(pid, SIGKILL);
     EXPECT_NE(ranks.wait(), 0);
     EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("rank {} of 4 (pid {}, host ", lost, pid)));
@@ -152,20 +158,18 @@ TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
 TEST(LocalProcesses, ThoseThatWaitSayForWhom) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
-  EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("waits for rank 1 (pid {}): barrier", ranks.pid_behind("held "))));
+  EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("waits for rank 1 (pid {}): barrier", ranks.held())));
 }
 
 TEST(LocalProcesses, NoneOutlivesTheirParent) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "0"} + seeded());
-  ASSERT_TRUE(ranks.wait_for("held ")) << ranks.text();
-  ::kill(ranks.pid_behind("held "), SIGKILL);  // the parent is rank 0
-  EXPECT_EQ(ranks.wait(), 128 + SIGKILL);      // returns when nobody has its output open any more
+  ::kill(ranks.held(), SIGKILL);           // the parent is rank 0
+  EXPECT_EQ(ranks.wait(), 128 + SIGKILL);  // returns when nobody has its output open any more
 }
 
 TEST(LocalProcesses, AFrozenRankEndsTheGroup) {
   Running ranks(Words{program(), "--tp-size", "2", "--silence", "400", "--hold", "1"} + seeded());
-  ASSERT_TRUE(ranks.wait_for("held ")) << ranks.text();
-  ::kill(ranks.pid_behind("held "), SIGSTOP);
+  ::kill(ranks.held(), SIGSTOP);
   EXPECT_NE(ranks.wait(), 0);
   EXPECT_EQ(ranks.count("has shown no sign of life"), 1) << ranks.text();
 }
@@ -199,7 +203,7 @@ TEST(LocalProcesses, ARankThatLeavesWhereOthersWaitEndsTheGroup) {
 TEST(LocalProcesses, SignalsForAllAreTheParentsBusiness) {
   Running ranks(Words{program(), "--tp-size", "2", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
-  const int held = ranks.pid_behind("held ");
+  const int held = ranks.held();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::kill(held, signal);
   EXPECT_EQ(::kill(held, 0), 0);
   ::kill(-ranks.process().pid(), SIGTERM);
@@ -240,8 +244,8 @@ TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
        {1, 2, 3}) {  // a rank beside the first node's first, the other node's first, and one beside that
     auto running = start_nodes(4, 2, Words{"--hold", std::to_string(lost)} + seeded());
     Running& holder = *running[static_cast<std::size_t>(lost / 2)];
-    ASSERT_TRUE(holder.wait_for("held ") && running[0]->wait_for(": right", 2) && running[1]->wait_for(": right", 2));
-    const int pid = holder.pid_behind("held ");
+    ASSERT_TRUE(running[0]->wait_for(": right", 2) && running[1]->wait_for(": right", 2));
+    const int pid = holder.held();
     ::kill(pid, SIGKILL);
     for (std::size_t node = 0; node < 2; ++node) {
       EXPECT_NE(running[node]->wait(), 0);
@@ -255,8 +259,7 @@ TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
 
 TEST(TcpProcesses, AFrozenHostIsNamed) {
   auto running = start_nodes(2, 2, Words{"--silence", "400", "--hold", "1"} + seeded());
-  ASSERT_TRUE(running[1]->wait_for("held ")) << running[1]->text();
-  ::kill(running[1]->pid_behind("held "), SIGSTOP);
+  ::kill(running[1]->held(), SIGSTOP);
   EXPECT_NE(running[0]->wait(), 0);
   EXPECT_EQ(running[0]->count("has not been heard of"), 1) << running[0]->text();
 }
@@ -438,6 +441,90 @@ TEST(TcpProcesses, AStalledLinkEndsTheGroupWhetherOrNotTheRankIsHeardOf) {
     EXPECT_THAT(both, HasSubstr(only_data ? "has stalled" : "has not been heard of"));
     EXPECT_THAT(both, Not(HasSubstr("right")));
   }
+}
+
+// Two network namespaces joined by a veth pair, for as long as it lives.
+class TwoHosts {
+ public:
+  TwoHosts() {
+    there_ = run("ip netns add " + a_) && run("ip netns add " + b_) &&
+             run("ip link add esv0 netns " + a_ + " type veth peer name esv1 netns " + b_) &&
+             run("ip -n " + a_ + " addr add 10.77.0.1/24 dev esv0") &&
+             run("ip -n " + b_ + " addr add 10.77.0.2/24 dev esv1") && run("ip -n " + a_ + " link set lo up") &&
+             run("ip -n " + b_ + " link set lo up") && run("ip -n " + a_ + " link set esv0 up") &&
+             run("ip -n " + b_ + " link set esv1 up");
+  }
+  ~TwoHosts() {
+    run("ip netns del " + a_);
+    run("ip netns del " + b_);
+  }
+  bool there() const { return there_; }
+  Words in(int host) const { return {"ip", "netns", "exec", host == 0 ? a_ : b_}; }
+  bool cut() const { return run("ip -n " + b_ + " link set esv1 down"); }
+
+ private:
+  static bool run(const std::string& command) { return std::system((command + " 2>/dev/null").c_str()) == 0; }
+  const std::string a_ = fmt::format("esA{}", ::getpid()), b_ = fmt::format("esB{}", ::getpid());
+  bool there_ = false;
+};
+
+TEST(TwoHostsProcesses, TalkAndAreToldWhenTheLinkGoesDown) {
+  const TwoHosts hosts;
+  if (!hosts.there()) GTEST_SKIP() << "network namespaces need root and iproute2";
+  for (const bool cut : {false, true}) {
+    const Words more = cut ? Words{"--silence", "600", "--operations", "100000000"} : seeded();
+    Running first(hosts.in(0) + Words{program()} + node_flags(4, 2, 0, "10.77.0.1:20000") + more);
+    Running second(hosts.in(1) + Words{program()} + node_flags(4, 2, 1, "10.77.0.1:20000") + more);
+    if (cut) {
+      ASSERT_TRUE(first.wait_for("has joined", 2) && second.wait_for("has joined", 2));
+      ASSERT_TRUE(hosts.cut());
+    }
+    for (Running* node : {&first, &second}) {
+      EXPECT_EQ(node->wait() == 0, !cut) << node->text();
+      EXPECT_EQ(node->count("over shared memory and tcp: right"), cut ? 0 : 2) << node->text();
+      EXPECT_EQ(node->count("; the group ends"), cut ? 1 : 0) << node->text();
+    }
+  }
+}
+
+// mpirun of the MPI that libespalier_mpi.so was built against; "": one of them is not there.
+Words mpirun(int processes) {
+  if (!std::filesystem::exists(own_program().parent_path() / "libespalier_mpi.so")) return {};
+  if (std::system("mpirun --version >/dev/null 2>&1") != 0) return {};
+  return {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(processes)};
+}
+
+TEST(MpiProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
+  for (const auto& [size, processes] : {std::pair{2, 2}, {3, 3}, {4, 2}, {8, 4}}) {
+    const Words start = mpirun(processes);
+    if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+    Running ranks(start + Words{program(), "--tp-size", std::to_string(size)} + seeded());
+    EXPECT_EQ(ranks.wait(), 0) << ranks.text();
+    EXPECT_EQ(ranks.count(size == processes ? "over mpi: right" : "over shared memory and mpi: right"), size)
+        << ranks.text();
+  }
+}
+
+TEST(MpiProcesses, AKilledRankEndsAll) {
+  for (const int lost : {0, 1, 3}) {
+    const Words start = mpirun(2);
+    if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+    Running ranks(start + Words{program(), "--tp-size", "4", "--hold", std::to_string(lost)} + seeded());
+    ASSERT_TRUE(ranks.wait_for(": right", 4)) << ranks.text();
+    ::kill(ranks.held(), SIGKILL);
+    const int code = ranks.wait();
+    EXPECT_TRUE(code != 0 && code != -1) << ranks.text();
+  }
+}
+
+TEST(MpiProcesses, AnotherVersionIsToldOnBothSides) {
+  const Words start = mpirun(1);
+  if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+  Running ranks(start + Words{program(), "--tp-size", "2", "--version", "one", ":", "-np", "1", program(), "--tp-size",
+                              "2", "--version", "two"});
+  const int code = ranks.wait();
+  EXPECT_TRUE(code != 0 && code != -1);
+  EXPECT_THAT(ranks.text(), HasSubstr("has version \""));
 }
 
 }  // namespace

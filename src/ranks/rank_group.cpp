@@ -45,6 +45,7 @@ class RankGroup::Call {
   ~Call() {
     group_.call_began_ns_.store(0, std::memory_order_release);
     group_.waited_ns_.fetch_add(static_cast<std::uint64_t>(now_ns() - began_), std::memory_order_relaxed);
+    group_.parts_.ending->settle();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -268,8 +268,7 @@ bool TcpLinks::wait_for_sockets() {
 bool TcpLinks::closed(Peer& peer) {
   for (const auto until = Clock::now() + kWordOfEnd; Clock::now() < until && !stopped_ && !peer.left && !peer.gone;)
     std::this_thread::sleep_for(1ms);
-  if (!stopped_ && !peer.gone)
-    lose(peer, peer.left ? "left while others waited for it" : "ended: its connection was closed");
+  if (!stopped_) lose(peer, peer.left ? "left while others waited for it" : "ended: its connection was closed");
   return false;
 }
 
@@ -384,9 +383,12 @@ void TcpLinks::lose(Peer& peer, std::string_view how) {
   tell_lost({Error::Kind::network, fmt::format("{} {}; the group ends", describe(peer), how), {}, {}}, peer.node);
 }
 
+// Nobody's call returns before the group has ended: whoever is told ends it, and then stops us.
 void TcpLinks::tell_lost(const Error& why, int node) {
-  if (told_.exchange(true)) return;
-  stop();
+  if (told_.exchange(true)) {
+    for (const auto until = Clock::now() + 1s; !stopped_ && Clock::now() < until;) std::this_thread::sleep_for(1ms);
+    return;
+  }
   Lost lost;
   {
     const std::scoped_lock lock(control_);
@@ -394,6 +396,7 @@ void TcpLinks::tell_lost(const Error& why, int node) {
     if (!lost) early_.emplace(why, node);
   }
   if (lost) lost(why, node);
+  stop();
 }
 
 }  // namespace espalier::ranks
