@@ -108,10 +108,10 @@ void AttendStage::prepare(Step& step) {
   by_tensor_cores_ = !exact_ && fits_tensor_cores(first_);
   std::int64_t thread_blocks = 0, together = 2;
   if (by_tensor_cores_) {
-    const cuda::TensorCut cut = cuda::tensor_cut(first_.heads, first_.kv_heads);
+    const cuda::TensorCut cut = cuda::tensor_cut(first_);
     take_tiles(step.tiles(attended, cut));
     thread_blocks = std::int64_t{tensor_.few_count + tensor_.many_count} * first_.kv_heads * cut.parts;
-    if (tensor_.many_count > 0) together = 1;
+    if (tensor_.many_count > 0 || first_.kv.form == KvForm::latent) together = 1;
   } else {
     thread_blocks = thread_blocks_of(first_, attended);
   }
