@@ -45,8 +45,14 @@ class Bench {
          {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
     multiply_by_wgmma();
-    for (const int sequences : {1, 8, 64}) attend(sequences, 1);
-    attend(1, o_.small ? 64 : 2048);
+    // An 8B model's layer, and those of models with latent rows: DeepSeek-V2-Lite's, or one of DeepSeek-V3's with an eighth of its
+    // heads, and all of DeepSeek-V3's.
+    for (const Attention& of : {Attention{"attention", 32, 8, 128, 128}, Attention{"latent attention", 16, 1, 576, 512},
+                                Attention{"latent attention", 128, 1, 576, 512}}) {
+      for (const int sequences : {1, 8, 64})
+        if (!o_.small || sequences < 64) attend(of, sequences, 1);
+      attend(of, 1, o_.small ? 64 * 16 / of.heads + 1 : 2048);
+    }
     for (const int rows : {1, o_.small ? 4 : 16}) sample(rows);
     if (!o_.small) sample(256);
     return wrong_ ? 1 : 0;
@@ -145,12 +151,18 @@ class Bench {
     if (device_->wait().ok()) multiply(DType::bf16, kEspalierMultiplyByWgmma, " by wgmma");
   }
 
-  // An 8B model's layer, 32 heads over 8, of 128, keys and values of bf16: the last rows of some sequences, with the CPU's bits and
-  // by tensor cores.
-  void attend(int sequences, int rows_each) {
-    const int context = o_.small ? 300 : 4096, heads = 32, kv_heads = 8, dim = 128, count = sequences * rows_each;
+  struct Attention {
+    const char* name;
+    int heads, kv_heads, key, value;
+    bool is_latent() const { return key != value; }
+  };
+  // The last rows of some sequences over bf16, with the CPU's bits and by tensor cores.
+  void attend(const Attention& of, int sequences, int rows_each) {
+    const int context = o_.small ? 300 : 4096, count = sequences * rows_each;
     const int slots = sequences * ((context + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots);
-    const std::size_t head = head_bytes(KvType::bf16, dim), segment = 2 * head * static_cast<std::size_t>(kv_heads);
+    const std::size_t key_head = head_bytes(KvType::bf16, of.key),
+                      value_head = of.is_latent() ? 0 : head_bytes(KvType::bf16, of.value),
+                      segment = (key_head + value_head) * static_cast<std::size_t>(of.kv_heads);
     const Memory pool = device_->allocate(segment * static_cast<std::size_t>(slots / kSegmentSlots)).value();
     device_->fill(pool.data(), 0, pool.size());
     std::vector<cuda::AttendedRow> rows;
@@ -163,38 +175,44 @@ class Bench {
         seen += r + 1;
       }
     }
-    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * heads * dim));
+    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * of.heads * of.key));
     const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs),
-                 q = on_device(*device_, queries), out = device_->allocate(queries.size() * sizeof(float)).value();
+                 q = on_device(*device_, queries),
+                 out = device_->allocate(static_cast<std::size_t>(count * of.heads * of.value) * sizeof(float)).value();
     const int pieces = count >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
               each = (blocks + pieces - 1) / pieces;
-    const Memory partials = device_
-                                ->allocate(pieces == 1 ? 4
-                                                       : static_cast<std::size_t>(count * pieces * each * heads) *
-                                                             static_cast<std::size_t>(FoldStates::stride_of(dim)) * 4)
-                                .value();
+    const Memory partials =
+        device_
+            ->allocate(pieces == 1 ? 4
+                                   : static_cast<std::size_t>(count * pieces * each * of.heads) *
+                                         static_cast<std::size_t>(FoldStates::stride_of(of.value)) * 4)
+            .value();
     cuda::AttendTask task{};
-    task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads),
-               nullptr,      nullptr,     head,
-               head,         segment,     0};
-    task.dims = {dim, dim};
-    task.heads = heads;
-    task.kv_heads = kv_heads;
+    task.kv.type = KvType::bf16;
+    task.kv.form = of.is_latent() ? KvForm::latent : KvForm::keys_and_values;
+    task.kv.keys = pool.data();
+    if (!of.is_latent()) task.kv.values = pool.data() + key_head * static_cast<std::size_t>(of.kv_heads);
+    task.kv.key_head_bytes = key_head;
+    task.kv.value_head_bytes = value_head;
+    task.kv.segment_bytes = segment;
+    task.dims = {of.key, of.value};
+    task.heads = of.heads;
+    task.kv_heads = of.kv_heads;
     task.score = {0.088f};
     task.entry_stride = 1;
     task.rows = rows_there.as<cuda::AttendedRow>();
     task.row_count = count;
     task.runs = runs_there.as<cuda::PlacedRun>();
     task.q = q.as<float>();
-    task.q_stride = heads * dim;
+    task.q_stride = of.heads * of.key;
     task.out = out.as<float>();
-    task.out_stride = heads * dim;
+    task.out_stride = of.heads * of.value;
     task.sequence_rows = rows_each;
     task.pieces = pieces;
     task.blocks_each = each;
     task.partials = partials.as<float>();
-    const auto tiles = device::tiles_of(std::vector<int>(static_cast<std::size_t>(sequences), rows_each),
-                                        cuda::tensor_cut(heads, kv_heads));
+    const auto tiles =
+        device::tiles_of(std::vector<int>(static_cast<std::size_t>(sequences), rows_each), cuda::tensor_cut(task));
     const Memory few = on_device(*device_, tiles.few), many = on_device(*device_, tiles.many);
     const cuda::AttendTensorTask by_tensor_cores{task,
                                                  few.as<cuda::AttendedTile>(),
@@ -208,10 +226,11 @@ class Bench {
         run();
         if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
       });
-      tell(fmt::format("attention{}, {} x {} of {} tokens", how, sequences, rows_each, context), time,
-           4.0 * sequences * context * kv_heads * dim, 4.0 * seen * heads * dim);
+      tell(fmt::format("{} of {} heads{}, {} x {} of {} tokens", of.name, of.heads, how, sequences, rows_each, context),
+           time, static_cast<double>(segment) * sequences * context / kSegmentSlots,
+           2.0 * seen * of.heads * (of.key + of.value));
     };
-    measure("", [&] { device_->run(kEspalierAttend, task); });
+    if (o_.small || !of.is_latent() || rows_each == 1) measure("", [&] { device_->run(kEspalierAttend, task); });
     measure(" by tensor cores", [&] { device_->run(kEspalierAttendTensor, by_tensor_cores); });
   }
 

@@ -259,7 +259,8 @@ class Latent {
         });
       });
     }
-    each<kTiles, 2>([&](auto tile, auto h) { add<kPass, tile, h>(block, of_block[tile]); });
+    const int query = simt::kept(lane_row());  // one register, not one for each query
+    each<kTiles, 2>([&](auto tile, auto h) { add<kPass, tile, h>(query + 16 * tile + 8 * h, block, of_block[tile]); });
   }
   // Whether the warp has elements of the values in this part of a pass.
   template <int kPass>
@@ -272,8 +273,7 @@ class Latent {
     return 16 * ((kPass * kTogether + eight / 2) * kPartSixteens + warp_) + 8 * (eight % 2) + 2 * lane_column();
   }
   template <int kPass, int kTile, int kHalf>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void add(int block, const float (&of_block)[kEights][4]) {
-    const int query = 16 * kTile + lane_row() + 8 * kHalf;
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void add(int query, int block, const float (&of_block)[kEights][4]) {
     const LatentFold& of = fold(query);
     if (tile_.in_pieces()) {
       float* const to = of.maximum == kNothing ? nullptr : tile_.partial(first_ + query, block);
