@@ -9,7 +9,7 @@ using testing::Problem;
 
 class AttentionByTensorCores : public testing::AttendedByTensorCores {};
 
-TEST_F(AttentionByTensorCores, ComesCloseOnOddShapes) {
+TEST_P(AttentionByTensorCores, ComesCloseOnOddShapes) {
   for (const AttentionShape& shape : {square(4, 1, 64), square(3, 3, 80, Visibility::window(37)), square(6, 1, 96),
                                       square(16, 1, 128), square(2, 1, 256), square(5, 1, 33)}) {
     Problem problem(rng, shape, KvType::bf16, {1, 70, 333, 131});
@@ -17,7 +17,7 @@ TEST_F(AttentionByTensorCores, ComesCloseOnOddShapes) {
   }
 }
 
-TEST_F(AttentionByTensorCores, KeysMayBeWiderOrNarrowerThanValues) {
+TEST_P(AttentionByTensorCores, KeysMayBeWiderOrNarrowerThanValues) {
   for (auto [key, value] : {std::pair{192, 128}, {24, 16}, {40, 72}, {256, 40}, {7, 90}}) {
     AttentionShape shape = square(4, 2, key);
     shape.value_dim = value;
@@ -26,14 +26,14 @@ TEST_F(AttentionByTensorCores, KeysMayBeWiderOrNarrowerThanValues) {
   }
 }
 
-TEST_F(AttentionByTensorCores, ManyHeadsShareAKeyAndManyRowsShareASequence) {
+TEST_P(AttentionByTensorCores, ManyHeadsShareAKeyAndManyRowsShareASequence) {
   for (const AttentionShape& shape : {square(71, 1, 32), square(150, 1, 16), square(1, 1, 128), square(8, 1, 64)}) {
     Problem problem(rng, shape, KvType::bf16, {150, 24, 160});
     expect_close_and_the_same_in_every_cut(problem, {20, 1, 140});
   }
 }
 
-TEST_F(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
+TEST_P(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
   for (Visibility visible : {Visibility{}, Visibility::window(70), Visibility::window(128), Visibility::chunk(130)}) {
     Problem problem(rng, square(6, 2, 48, visible), KvType::bf16, {303, 150, 31});
     problem.see_pictures();
@@ -41,14 +41,14 @@ TEST_F(AttentionByTensorCores, RowsSeeSpansWindowsAndChunks) {
   }
 }
 
-TEST_F(AttentionByTensorCores, WhatLiesBehindAWindowIsNotRead) {
+TEST_P(AttentionByTensorCores, WhatLiesBehindAWindowIsNotRead) {
   Problem problem(rng, square(6, 1, 48, Visibility::window(70)), KvType::bf16, {300, 200, 90});
   const std::vector<int> rows = {1, 3, 9};
   problem.store_what_is_seen(rows, 70);
   expect_close_and_the_same_in_every_cut(problem, rows);
 }
 
-TEST_F(AttentionByTensorCores, ScoresAreCappedAndPayForDistance) {
+TEST_P(AttentionByTensorCores, ScoresAreCappedAndPayForDistance) {
   const std::vector<float> slopes = {0.5f, 0.25f, 0.0625f, 0.0f};
   for (float cap : {0.0f, 3.7f})
     for (const bool with_slopes : {false, true}) {
@@ -60,14 +60,14 @@ TEST_F(AttentionByTensorCores, ScoresAreCappedAndPayForDistance) {
     }
 }
 
-TEST_F(AttentionByTensorCores, SinksJoinTheDenominatorOnce) {
+TEST_P(AttentionByTensorCores, SinksJoinTheDenominatorOnce) {
   Problem problem(rng, square(6, 2, 32, Visibility::window(150)), KvType::bf16, {500, 40, 1});
   problem.sinks = {0.0f, -3.0f, 9.0f, 250.0f, -1000.0f, 2.5f};
   expect_close_and_the_same_in_every_cut(problem, {3, 40, 1});
 }
 
 // More blocks than a block of threads has warps for.
-TEST_F(AttentionByTensorCores, LongContextsAreFoldedInOrder) {
+TEST_P(AttentionByTensorCores, LongContextsAreFoldedInOrder) {
   for (Visibility visible : {Visibility{}, Visibility::window(700)}) {
     Problem problem(rng, square(3, 1, 16, visible), KvType::bf16, {1400, 900});
     expect_close_and_the_same_in_every_cut(problem, {1, 5});
@@ -75,7 +75,7 @@ TEST_F(AttentionByTensorCores, LongContextsAreFoldedInOrder) {
 }
 
 // The same sequence in other slots: runs that begin in other lanes.
-TEST_F(AttentionByTensorCores, WhereATokenLiesChangesNoBit) {
+TEST_P(AttentionByTensorCores, WhereATokenLiesChangesNoBit) {
   Problem problem(rng, square(4, 1, 64), KvType::bf16, {300});
   problem.fill(cpu);
   const std::vector<float> got = run(problem, {7}, {1 << 20, 1});
@@ -84,6 +84,9 @@ TEST_F(AttentionByTensorCores, WhereATokenLiesChangesNoBit) {
   moved.fill(cpu);
   ASSERT_EQ(run(moved, {7}, {1 << 20, 1}), got);
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, AttentionByTensorCores, ::testing::ValuesIn(testing::device_kinds()),
+                         [](const auto& test) { return std::string(device::name_of(test.param)); });
 
 }  // namespace
 }  // namespace espalier

@@ -4,6 +4,7 @@
 
 #include "device/attended_problem.h"
 #include "device/attended_tiles.h"
+#include "device/random_panels.h"
 #include "testing/data.h"
 
 namespace espalier::testing {
@@ -13,12 +14,12 @@ struct AttendedCut {
   int most_rows, pieces, most_shared = 0;
 };
 
-// A test that runs problems on the emulated device.
-class AttendedByTensorCores : public ::testing::Test {
+// A test that runs problems on each kind of device that is there.
+class AttendedByTensorCores : public ::testing::TestWithParam<device::Kind> {
  protected:
   const CpuKernels& cpu = *runnable_cpu_kernels().front();
   std::mt19937_64 rng{seed()};
-  Emulated emulated;
+  Emulated emulated{GetParam()};
 
   static AttentionShape square(int heads, int kv_heads, int head_dim, Visibility visible = {}) {
     return {.heads = heads,

@@ -12,8 +12,8 @@ void attend_latent(simt::Stream stream, const latent::LatentTiles& of) {
   latent::attend_latent_16(stream, of);
 }
 void attend_latent(simt::Stream stream, const AttendTensorTask& task, const TensorCut& cut) {
-  const std::size_t most =
-      task.most_shared > 0 ? static_cast<std::size_t>(task.most_shared) : simt::most_shared_bytes();
+  const std::size_t there = simt::most_shared_bytes(), asked = static_cast<std::size_t>(task.most_shared),
+                    most = asked > 0 && asked < there ? asked : there;
   attend_latent(stream, {&task.of, cut, task.many, task.many_count, task.many_queries, most});
   attend_latent(stream, {&task.of, cut, task.few, task.few_count, task.few_queries, most});
 }
