@@ -8,7 +8,8 @@ In this order, and each part only while time is left:
 
     info       the device, as the program sees it
     exact      the tests of device_test on it: kernels and whole golden models give the CPU's bits
-    kernels    device_bench: products of every form, attention, sampling; rows alone have the bits that they have in a batch
+    kernels    device_bench: products of every form, attention, over latent rows too, sampling; rows alone have the bits that they have
+               in a batch, and attention by tensor cores is close to the exact kernel
     torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it)
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
     sanitizer  compute-sanitizer over the kernels' tests, where it is installed
@@ -64,7 +65,7 @@ def look_at_device(args, clock, table):
 
 
 def check_exactness(args, clock, table):
-    pattern = "*" if not args.small else "*llama2*:*Multiply*Few*"
+    pattern = "*" if not args.small else "*llama2*:*/deepseek_v3:*Multiply*Few*"
     text = run(clock, [BIN / "device_test", f"--gtest_filter={pattern}", "--gtest_brief=1"],
                env={**os.environ, "ESPALIER_SOURCE_DIR": str(ROOT)}) or ""
     passed, failed = re.search(r"PASSED\s+\] (\d+)", text), re.search(r"(\d+) FAILED TEST", text)
@@ -99,6 +100,12 @@ for n in (1, 8, 64):
     q = torch.randn(n, 32, 1, 128, dtype=torch.bfloat16, device='cuda'); k = torch.randn(n, 8, 4096, 128, dtype=torch.bfloat16, device='cuda')
     t = took(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, k, enable_gqa=True))
     print(json.dumps({'what': f'SDPA {n} x 4096', 'us': 1e6 * t, 'gb_s': 2 * k.nbytes / t / 1e9}))
+for heads in (16, 128):
+    for n in (1, 8, 64):
+        q = torch.randn(n, heads, 576, dtype=torch.bfloat16, device='cuda'); k = torch.randn(n, 4096, 576, dtype=torch.bfloat16, device='cuda')
+        t = took(lambda: torch.softmax(q @ k.mT * 0.088, -1) @ k[..., :512])
+        print(json.dumps({'what': f'latent attention of {heads} heads by two products, {n} x 4096', 'us': 1e6 * t, 'gb_s': k.nbytes / t / 1e9,
+                          'tops': 2 * n * heads * 4096 * (576 + 512) / t / 1e12}))
 """
     text = run(clock, [sys.executable, "-c", program]) or ""
     table["torch"] = [json.loads(line) for line in text.splitlines() if line.startswith("{")] or "not here"
@@ -127,7 +134,7 @@ def sanitize(args, clock, table):
     if tool is None or args.device != "cuda":
         table["compute-sanitizer"] = "not here"
         return
-    text = run(clock, [tool, "--tool", "memcheck", BIN / "device_test", "--gtest_filter=*Few*:*llama2*"]) or ""
+    text = run(clock, [tool, "--tool", "memcheck", BIN / "device_test", "--gtest_filter=*Few*:*llama2*:*OverLatentRows*cuda"]) or ""
     found = re.search(r"ERROR SUMMARY: (\d+)", text)
     table["compute-sanitizer"] = f"{found.group(1)} errors" if found else "nothing told"
 

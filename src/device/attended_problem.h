@@ -8,11 +8,11 @@
 
 namespace espalier::testing {
 
-// An emulated device, and memory of it that holds until the end.
+// An emulated device (or another one), and memory of it that holds until the end.
 class Emulated {
  public:
-  Emulated() {
-    auto opened = device::Device::open(device::Kind::emu);
+  explicit Emulated(device::Kind kind = device::Kind::emu) {
+    auto opened = device::Device::open(kind);
     EXPECT_TRUE(opened.ok()) << opened.error().message;
     if (opened.ok()) device_ = std::move(opened.value());
   }

@@ -5,11 +5,13 @@
 //
 // --small: shapes that an emulated device computes in seconds. A line for each measurement: time, GB/s of what must be read, and
 // its share of what a copy within the device's memory reaches; TOP/s of products. Rows alone must have the bits that they have
-// in a batch: a difference ends it with 1.
+// in a batch, and what tensor cores make of attention must be close to what it is exactly: a difference ends it with 1.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <string_view>
@@ -45,8 +47,14 @@ class Bench {
          {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
       multiply(type);
     multiply_by_wgmma();
-    for (const int sequences : {1, 8, 64}) attend(sequences, 1);
-    attend(1, o_.small ? 64 : 2048);
+    // An 8B model's layer, and those of models with latent rows: DeepSeek-V2-Lite's, or one of DeepSeek-V3's with an eighth of its
+    // heads, and all of DeepSeek-V3's.
+    for (const Attention& of : {Attention{"attention", 32, 8, 128, 128}, Attention{"latent attention", 16, 1, 576, 512},
+                                Attention{"latent attention", 128, 1, 576, 512}}) {
+      for (const int sequences : {1, 8, 64})
+        if (!o_.small || sequences < 64) attend(of, sequences, 1);
+      attend(of, 1, o_.small ? 64 * 16 / of.heads + 1 : 2048);
+    }
     for (const int rows : {1, o_.small ? 4 : 16}) sample(rows);
     if (!o_.small) sample(256);
     return wrong_ ? 1 : 0;
@@ -145,14 +153,22 @@ class Bench {
     if (device_->wait().ok()) multiply(DType::bf16, kEspalierMultiplyByWgmma, " by wgmma");
   }
 
-  // An 8B model's layer, 32 heads over 8, of 128, keys and values of bf16: the last rows of some sequences, with the CPU's bits and
-  // by tensor cores.
-  void attend(int sequences, int rows_each) {
-    const int context = o_.small ? 300 : 4096, heads = 32, kv_heads = 8, dim = 128, count = sequences * rows_each;
+  struct Attention {
+    const char* name;
+    int heads, kv_heads, key, value;
+    bool is_latent() const { return key != value; }
+  };
+  // The last rows of some sequences over bf16, with the CPU's bits and by tensor cores.
+  void attend(const Attention& of, int sequences, int rows_each) {
+    const int context = o_.small ? 300 : 4096, count = sequences * rows_each;
     const int slots = sequences * ((context + kSegmentSlots - 1) / kSegmentSlots * kSegmentSlots);
-    const std::size_t head = head_bytes(KvType::bf16, dim), segment = 2 * head * static_cast<std::size_t>(kv_heads);
+    const std::size_t key_head = head_bytes(KvType::bf16, of.key),
+                      value_head = of.is_latent() ? 0 : head_bytes(KvType::bf16, of.value),
+                      segment = (key_head + value_head) * static_cast<std::size_t>(of.kv_heads);
     const Memory pool = device_->allocate(segment * static_cast<std::size_t>(slots / kSegmentSlots)).value();
-    device_->fill(pool.data(), 0, pool.size());
+    const auto stored = random_bf16(segment / 2);
+    for (int i = 0; i < slots / kSegmentSlots; ++i)
+      device_->copy(pool.data() + static_cast<std::size_t>(i) * segment, stored.data(), segment);
     std::vector<cuda::AttendedRow> rows;
     std::vector<cuda::PlacedRun> runs;
     double seen = 0;
@@ -163,42 +179,48 @@ class Bench {
         seen += r + 1;
       }
     }
-    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * heads * dim));
+    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * of.heads * of.key));
     const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs),
-                 q = on_device(*device_, queries), out = device_->allocate(queries.size() * sizeof(float)).value();
+                 q = on_device(*device_, queries),
+                 out = device_->allocate(static_cast<std::size_t>(count * of.heads * of.value) * sizeof(float)).value();
     const int pieces = count >= 16 ? 1 : 16, blocks = (context + kAttentionBlock - 1) / kAttentionBlock,
               each = (blocks + pieces - 1) / pieces;
-    const Memory partials = device_
-                                ->allocate(pieces == 1 ? 4
-                                                       : static_cast<std::size_t>(count * pieces * each * heads) *
-                                                             static_cast<std::size_t>(FoldStates::stride_of(dim)) * 4)
-                                .value();
+    const Memory partials =
+        device_
+            ->allocate(pieces == 1 ? 4
+                                   : static_cast<std::size_t>(count * pieces * each * of.heads) *
+                                         static_cast<std::size_t>(FoldStates::stride_of(of.value)) * 4)
+            .value();
     cuda::AttendTask task{};
-    task.kv = {KvType::bf16, pool.data(), pool.data() + head * static_cast<std::size_t>(kv_heads),
-               nullptr,      nullptr,     head,
-               head,         segment,     0};
-    task.dims = {dim, dim};
-    task.heads = heads;
-    task.kv_heads = kv_heads;
+    task.kv.type = KvType::bf16;
+    task.kv.form = of.is_latent() ? KvForm::latent : KvForm::keys_and_values;
+    task.kv.keys = pool.data();
+    if (!of.is_latent()) task.kv.values = pool.data() + key_head * static_cast<std::size_t>(of.kv_heads);
+    task.kv.key_head_bytes = key_head;
+    task.kv.value_head_bytes = value_head;
+    task.kv.segment_bytes = segment;
+    task.dims = {of.key, of.value};
+    task.heads = of.heads;
+    task.kv_heads = of.kv_heads;
     task.score = {0.088f};
     task.entry_stride = 1;
     task.rows = rows_there.as<cuda::AttendedRow>();
     task.row_count = count;
     task.runs = runs_there.as<cuda::PlacedRun>();
     task.q = q.as<float>();
-    task.q_stride = heads * dim;
+    task.q_stride = of.heads * of.key;
     task.out = out.as<float>();
-    task.out_stride = heads * dim;
+    task.out_stride = of.heads * of.value;
     task.sequence_rows = rows_each;
     task.pieces = pieces;
     task.blocks_each = each;
     task.partials = partials.as<float>();
-    const auto tiles = device::tiles_of(std::vector<int>(static_cast<std::size_t>(sequences), rows_each),
-                                        cuda::tensor_cut(heads, kv_heads));
-    const Memory few = on_device(*device_, tiles.few), many = on_device(*device_, tiles.many);
+    const auto tiles =
+        device::tiles_of(std::vector<int>(static_cast<std::size_t>(sequences), rows_each), cuda::tensor_cut(task));
+    const Memory few_tiles = on_device(*device_, tiles.few), many_tiles = on_device(*device_, tiles.many);
     const cuda::AttendTensorTask by_tensor_cores{task,
-                                                 few.as<cuda::AttendedTile>(),
-                                                 many.as<cuda::AttendedTile>(),
+                                                 few_tiles.as<cuda::AttendedTile>(),
+                                                 many_tiles.as<cuda::AttendedTile>(),
                                                  static_cast<int>(tiles.few.size()),
                                                  static_cast<int>(tiles.many.size()),
                                                  tiles.few_queries,
@@ -208,11 +230,39 @@ class Bench {
         run();
         if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
       });
-      tell(fmt::format("attention{}, {} x {} of {} tokens", how, sequences, rows_each, context), time,
-           4.0 * sequences * context * kv_heads * dim, 4.0 * seen * heads * dim);
+      tell(fmt::format("{} of {} heads{}, {} x {} of {} tokens", of.name, of.heads, how, sequences, rows_each, context),
+           time, static_cast<double>(segment) * sequences * context / kSegmentSlots,
+           2.0 * seen * of.heads * (of.key + of.value));
     };
-    measure("", [&] { device_->run(kEspalierAttend, task); });
+    const auto last_row = [&] {
+      std::vector<float> row(static_cast<std::size_t>(task.out_stride));
+      device_->copy(row.data(), task.out + (count - 1) * task.out_stride, row.size() * sizeof(float));
+      must(device_->wait());
+      return row;
+    };
     measure(" by tensor cores", [&] { device_->run(kEspalierAttendTensor, by_tensor_cores); });
+    const std::vector<float> in_batch = last_row();
+    const std::string name = fmt::format("{} of {} heads, {} x {}", of.name, of.heads, sequences, rows_each);
+    cuda::AttendTensorTask alone = by_tensor_cores;
+    const Memory tile = on_device(*device_, std::vector<cuda::AttendedTile>{{count - 1, 1}});
+    alone.of.pieces = 1;
+    alone.few = alone.many = tile.as<cuda::AttendedTile>();
+    const bool few = cuda::tensor_cut(task).heads <= cuda::kFewQueries;
+    alone.few_count = few ? 1 : 0;
+    alone.many_count = few ? 0 : 1;
+    alone.few_queries = alone.many_queries = cuda::tensor_cut(task).heads;
+    device_->run(kEspalierAttendTensor, alone);
+    check(last_row() == in_batch, name);
+    // With the CPU's bits latent rows of long prompts take too long to be measured.
+    if (!o_.small && of.is_latent() && rows_each > 1) return;
+    measure("", [&] { device_->run(kEspalierAttend, task); });
+    check_close(in_batch, last_row(), name);
+  }
+  std::vector<std::uint16_t> random_bf16(std::size_t count) {
+    const auto floats = random_floats(rng_, count);
+    std::vector<std::uint16_t> out;
+    for (const float x : floats) out.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16));
+    return out;
   }
 
   // Tokens by temperature, of a vocabulary of 128k; half of the rows with a mask that goes up each time.
@@ -259,6 +309,18 @@ class Bench {
   void check(bool same, const std::string& what) {
     if (same) return;
     fmt::print("WRONG: {}: a row alone has other bits than in a batch\n", what);
+    wrong_ = true;
+  }
+
+  // By tensor cores, which round queries and weights to bf16, beside the CPU's bits.
+  void check_close(std::span<const float> got, std::span<const float> want, const std::string& what) {
+    double squares = 0, size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      squares += std::pow(static_cast<double>(got[i]) - static_cast<double>(want[i]), 2);
+      size += std::pow(static_cast<double>(want[i]), 2);
+    }
+    if (squares <= 1e-4 * size) return;
+    fmt::print("WRONG: {}: tensor cores are {:.4f} of the size away\n", what, std::sqrt(squares / size));
     wrong_ = true;
   }
 

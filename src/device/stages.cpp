@@ -8,11 +8,12 @@
 namespace espalier::device {
 namespace {
 
-// How many pieces keep the device busy where its blocks of threads alone do not. together: of those that a multiprocessor shall have.
-int pieces_of(const Device& device, std::int64_t thread_blocks, std::int64_t together, std::int64_t blocks) {
-  constexpr std::int64_t kLeastBlocks = 4;  // of positions, of a piece
+// How many pieces keep the device busy where its blocks of threads alone do not. together: of those that a multiprocessor shall have;
+// least: blocks of positions of a piece.
+int pieces_of(const Device& device, std::int64_t thread_blocks, std::int64_t together, std::int64_t blocks,
+              std::int64_t least = 4) {
   const std::int64_t wanted = together * device.multiprocessors() / std::max<std::int64_t>(1, thread_blocks);
-  return static_cast<int>(std::clamp<std::int64_t>(std::min(wanted, blocks / kLeastBlocks), 1, 64));
+  return static_cast<int>(std::clamp<std::int64_t>(std::min(wanted, blocks / least), 1, 64));
 }
 // Blocks of threads of the exact kernel: rows of one sequence share those of up to 32 queries.
 std::int64_t thread_blocks_of(const cuda::AttendTask& task, const Step::Attended& attended) {
@@ -106,16 +107,18 @@ void AttendStage::prepare(Step& step) {
   const Step::Attended& attended = aim(step, first_, op_.field, op_.around, op_.visibility);
   if (mask_ != nullptr) first_.selection = *mask_;
   by_tensor_cores_ = !exact_ && fits_tensor_cores(first_);
-  std::int64_t thread_blocks = 0, together = 2;
+  const bool latent = first_.kv.form == KvForm::latent;
+  std::int64_t thread_blocks = 0, together = 2, least = 4;
   if (by_tensor_cores_) {
-    const cuda::TensorCut cut = cuda::tensor_cut(first_.heads, first_.kv_heads);
+    const cuda::TensorCut cut = cuda::tensor_cut(first_);
     take_tiles(step.tiles(attended, cut));
     thread_blocks = std::int64_t{tensor_.few_count + tensor_.many_count} * first_.kv_heads * cut.parts;
-    if (tensor_.many_count > 0) together = 1;
+    if (tensor_.many_count > 0 || latent) together = 1;
+    if (latent) least = 2;  // a block of positions is 147 kB of DeepSeek's rows
   } else {
     thread_blocks = thread_blocks_of(first_, attended);
   }
-  cut_into(pieces_of(device, thread_blocks, together, blocks_of(attended)), blocks_of(attended), device, first_,
+  cut_into(pieces_of(device, thread_blocks, together, blocks_of(attended), least), blocks_of(attended), device, first_,
            first_partials_);
   if (op_.then < 0) return;
   const Step::Attended& then = aim(step, then_, op_.then, AttendOp::Around::none, {});

@@ -131,7 +131,7 @@ Step::Attended Step::make_attended(FieldId field, AttendOp::Around around, const
 }
 
 const Step::Tiles& Step::tiles(const Attended& attended, const cuda::TensorCut& cut) {
-  const std::pair key(&attended, cut.heads);
+  const std::tuple key(&attended, cut.heads, cut.rows);
   const auto found = tiles_.find(key);
   if (found != tiles_.end()) return found->second;
   const AttendedTiles of = tiles_of(attended.rows_of, cut);

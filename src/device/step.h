@@ -94,7 +94,7 @@ class Step {
   StepMemory::Room<HostRows> host_rows_{};
   StepMemory::Room<const unsigned char*> marks_{};
   std::map<std::tuple<bool, AttendOp::Around, Visibility>, Attended> attended_;
-  std::map<std::pair<const Attended*, int>, Tiles> tiles_;  // by heads of a tile
+  std::map<std::tuple<const Attended*, int, int>, Tiles> tiles_;  // by heads of a tile
   cuda::SequenceParts parts_{};
   cuda::AdaptedBatch adapted_{};
 };

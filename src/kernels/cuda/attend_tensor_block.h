@@ -7,39 +7,10 @@
 // Threads: 32 neighbours together. Fails: never.
 #pragma once
 
+#include "kernels/cuda/attend_tensor_scores.h"
 #include "kernels/cuda/attend_tensor_stream.h"
-//
-#include "kernels/cpu/generic/hyperbolic.h"
 
 namespace espalier::cuda::tensor_attention {
-
-using kernels::simt::Simd;
-
-inline constexpr int kWarpQueries = 16, kSixteens = kAttentionBlock / 16;
-
-// 2^x of x <= 0, or hardly more: relative error below 3e-6; 0 up to -127.
-ESPALIER_ON_DEVICE inline float weight_of(float x) {
-  constexpr float kWhole = 12582912.0f;  // beside it, floats are whole numbers
-  x = Simd::max(x, -127.0f);
-  const float shifted = x + kWhole, f = x - (shifted - kWhole);
-  float r = 9.58287560579874e-3f;  // ln(2)^n / n!, nudged to a minimax fit on [-0.5, 0.5]
-  r = fmaf(r, f, 5.590648312302288e-2f);
-  r = fmaf(r, f, 2.402409857790876e-1f);
-  r = fmaf(r, f, 6.931241867388708e-1f);
-  r = fmaf(r, f, 1.0f);
-  return kernels::simt::float_of_bits(kernels::simt::bits_of_float(r) + (kernels::simt::bits_of_float(shifted) << 23));
-}
-
-// Which neighbour of 32 this is.
-ESPALIER_ON_DEVICE inline int lane() {
-  return simt::thread() % 32;
-}
-ESPALIER_ON_DEVICE inline int lane_row() {
-  return lane() / 4;
-}
-ESPALIER_ON_DEVICE inline int lane_column() {
-  return lane() % 4;
-}
 
 // One block of positions; half h of a thread's numbers is of query lane_row() + 8 * h. What others do with its arrays must be in
 // their own code (ESPALIER_IN_PLACE), since they are registers.
@@ -76,13 +47,10 @@ class BlockSums {
   // position to the block's first one. slope: of the query's head.
   template <int kHalf>
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void bend(const ScoreRule& rule, int away, float slope) {
-    const bool capped = rule.cap != 0.0f;
-    const float before = capped ? rule.scale / rule.cap : rule.scale, behind = capped ? rule.cap * kLog2e : kLog2e;
+    const Bend bend(rule);
     each<2 * kSixteens, 2>([&](auto i, auto j) {
       float& x = scores_[i][2 * kHalf + j];
-      x = x * before;
-      if (capped) x = kernels::simt::tanh(x);
-      x = fmaf(static_cast<float>(away + position_of(i, j)), slope * kLog2e, x * behind);
+      x = bend.of(x, away + position_of(i, j), slope);
     });
   }
   // It sees first .. last of the block.
@@ -149,33 +117,6 @@ class BlockSums {
 
   float scores_[2 * kSixteens][4];
   unsigned weights_[kSixteens][4];
-};
-
-// A thread's two queries, from the tile's query `first` on.
-struct LaneQueries {
-  int first;
-  ESPALIER_ON_DEVICE int query(int h) const { return first + lane_row() + 8 * h; }
-  // By what they see of a block.
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void soften(BlockSums& sums, const Tile& tile, int block) const {
-    const TileFacts& f = Tile::facts();
-    const ScoreRule& rule = tile.task().score;
-    const int base = block * kAttentionBlock;
-    float factor = rule.scale * kLog2e;
-    if (rule.cap != 0.0f || rule.slopes != nullptr) {
-      each<2>([&](auto h) {
-        const int known = smaller(query(h), f.queries - 1);
-        sums.template bend<h>(rule, base - Tile::row_of(known).position,
-                              rule.slopes != nullptr ? rule.slopes[Tile::head_of(known)] : 0.0f);
-      });
-      factor = 1.0f;
-    }
-    if (f.all_from > base || base + kAttentionBlock - 1 > f.all_to)
-      each<2>([&](auto h) {
-        const QueryRow& row = Tile::row_of(smaller(query(h), f.queries - 1));
-        sums.template hide<h>(row.first - base, row.last - base);
-      });
-    sums.soften(factor);
-  }
 };
 
 }  // namespace espalier::cuda::tensor_attention

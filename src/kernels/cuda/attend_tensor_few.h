@@ -45,7 +45,7 @@ class Few {
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void run() {
     std::uint8_t* const memory = simt::shared<std::uint8_t>();
     const int begin = Tile::facts().block_begin, end = Tile::facts().block_end;
-    tile_.take_queries(memory + room_.queries_at(), 0, kWarpQueries, room_.query_stride());
+    tile_.take_queries(memory + room_.queries_at(), 0, kWarpQueries, RowsApart{room_.query_stride()});
     if (!tile_.in_pieces()) clear();
     simt::meet();
     Stream<Shape> stream(tile_, room_.table_at() + warp_ * Stream<Shape>::kTableBytes,
@@ -85,7 +85,7 @@ class Few {
     BlockSums sums;
     sums.clear();
     score(stream, block, sums);
-    queries.soften(sums, tile_, block);
+    sums.soften(queries.see(sums, tile_, block));
     float values[kEights][4];
     each<kEights, 4>([&](auto n, auto i) { values[n][i] = 0.0f; });
     weigh(stream, block, sums, values);
@@ -93,16 +93,11 @@ class Few {
       if (queries.query(h) < Tile::facts().queries) put(queries.query(h), h, block, sums, values);
     });
   }
-  // Sixteen positions that nobody sees need no work: their weights are zero.
-  ESPALIER_ON_DEVICE static bool is_seen(int block, int sixteen) {
-    const int begin = block * kAttentionBlock + 16 * sixteen;
-    return begin <= Tile::facts().any_to && Tile::facts().any_from < begin + 16;
-  }
   template <int kPiece = 0>
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void score(Stream<Shape>& stream, int block, BlockSums& sums) const {
     if constexpr (kPiece < kSixteens) {
       const std::uint8_t* const keys = stream.next(kPiece == 0 ? block : -1);
-      if (is_seen(block, kPiece))
+      if (Tile::is_seen(block, kPiece))
         sums.template score<kPiece, 1>(simt::shared<std::uint8_t>() + room_.queries_at(), room_.query_stride(), keys,
                                        room_.stream.key_pairs);
       score<kPiece + 1>(stream, block, sums);
@@ -113,7 +108,7 @@ class Few {
                                                   float (&values)[kEights][4]) const {
     if constexpr (kPiece < kSixteens) {
       const std::uint8_t* const from = stream.next(-1);
-      if (is_seen(block, kPiece)) sums.template weigh<kPiece, 1>(from, room_.stream.value_stride(), values);
+      if (Tile::is_seen(block, kPiece)) sums.template weigh<kPiece, 1>(from, room_.stream.value_stride(), values);
       weigh<kPiece + 1>(stream, block, sums, values);
     }
   }

@@ -37,14 +37,14 @@ class Many {
     std::uint8_t* const memory = simt::shared<std::uint8_t>();
     const int begin = Tile::facts().block_begin, end = Tile::facts().block_end;
     tile_.take_queries(memory + room_.queries_at(), first_query_ - warp() * kWarpQueries, room_.warps * kWarpQueries,
-                       room_.query_stride());
+                       RowsApart{room_.query_stride()});
     Stream<Shape> stream(tile_, room_.table_at(), room_.ring_at(), begin, end, 1);
     stream.begin();
     const LaneQueries queries{first_query_};
     for (int block = begin; block < end; ++block) {
       BlockSums sums;
       score(stream, block, sums);
-      if (has_queries()) queries.soften(sums, tile_, block);
+      if (has_queries()) sums.soften(queries.see(sums, tile_, block));
       join(queries, block, sums);
       weigh(stream, sums);
     }

@@ -103,7 +103,8 @@ class Stream {
     return simt::shared<std::uint8_t>() + ring_ + number * room_.slot_bytes();
   }
   ESPALIER_ON_DEVICE void note(int block) {
-    tile_.note_slots(finder_, slots_of(noted_turn_), block, self(), others());
+    for (int p = self(); p < kAttentionBlock; p += others())
+      slots_of(noted_turn_)[p] = tile_.seen_slot(finder_, block * kAttentionBlock + p);
     noted_turn_ ^= 1;
   }
 
@@ -157,11 +158,11 @@ class Stream {
 
   ESPALIER_ON_DEVICE void copy_values(std::uint8_t* to, const Slot* slots, int piece) {
     if constexpr (Shape::kShared) {
-      constexpr int kSixteens = Shape::kColumns / 8;
-      const int first = piece * kSixteens;
+      constexpr int kPieceSixteens = Shape::kColumns / 8;
+      const int first = piece * kPieceSixteens;
       ESPALIER_UNROLL(1)
-      for (int i = self(); i < kAttentionBlock * kSixteens; i += others())
-        copy_value(to, slots[i / kSixteens], i / kSixteens, first, i % kSixteens);
+      for (int i = self(); i < kAttentionBlock * kPieceSixteens; i += others())
+        copy_value(to, slots[i / kPieceSixteens], i / kPieceSixteens, first, i % kPieceSixteens);
     } else {
       static_assert(kPositions == 16);
       const int position = self() / 2;

@@ -37,6 +37,12 @@ struct alignas(16) TileFacts {
   QueryRow rows[kMostRows];
 };
 
+// Where the bytes of queries lie that stand one behind the other.
+struct RowsApart {
+  int stride;
+  ESPALIER_ON_DEVICE int operator()(int row, int byte) const { return row * stride + byte; }
+};
+
 // A tile, as every thread knows it.
 class Tile {
  public:
@@ -77,8 +83,9 @@ class Tile {
     return attention::partial_of(t_, facts().first_row + query / facts().heads, block - first, head_of(query));
   }
 
-  // Queries first .. first + count as bf16, [count][stride bytes]; those that are not there are zero.
-  ESPALIER_ON_DEVICE void take_queries(std::uint8_t* to, int first, int count, int stride) const {
+  // Queries first .. first + count as bf16; those that are not there are zero. place(query, byte): where the byte of one goes.
+  template <class Place>
+  ESPALIER_ON_DEVICE void take_queries(std::uint8_t* to, int first, int count, Place place) const {
     const int pairs = padded_head(t_.dims.key) / 2;
     for (int i = simt::thread(); i < count * pairs; i += simt::threads()) {
       const int query = first + i / pairs, d = 2 * (i % pairs);
@@ -88,20 +95,22 @@ class Tile {
         if (d < t_.dims.key) x[0] = from[d];
         if (d + 1 < t_.dims.key) x[1] = from[d + 1];
       }
-      *reinterpret_cast<unsigned*>(to + i / pairs * stride + 2 * d) = simt::two_bf16(x[0], x[1]);
+      *reinterpret_cast<unsigned*>(to + place(i / pairs, 2 * d)) = simt::two_bf16(x[0], x[1]);
     }
   }
 
-  // The slots of a block's positions, by `count` threads of which this one is number `self`; blocks in ascending order.
-  ESPALIER_ON_DEVICE void note_slots(SlotFinder& finder, Slot* slots, int block, int self, int count) const {
+  // Where a position lies, or kUnseen where no row sees it; a thread asks in ascending order.
+  ESPALIER_ON_DEVICE Slot seen_slot(SlotFinder& finder, int position) const {
     const TileFacts& f = facts();
-    for (int p = self; p < kAttentionBlock; p += count) {
-      const int position = block * kAttentionBlock + p;
-      bool seen = f.all_from <= position && position <= f.all_to;
-      for (int row = 0; row < f.row_count && !seen; ++row)
-        seen = f.rows[row].first <= position && position <= f.rows[row].last;
-      slots[p] = seen ? finder.slot_of(t_.runs, f.run_begin, f.run_end, position) : kUnseen;
-    }
+    bool seen = f.all_from <= position && position <= f.all_to;
+    for (int row = 0; row < f.row_count && !seen; ++row)
+      seen = f.rows[row].first <= position && position <= f.rows[row].last;
+    return seen ? finder.slot_of(t_.runs, f.run_begin, f.run_end, position) : kUnseen;
+  }
+  // Sixteen positions of a block that nobody sees need no work: their weights are zero.
+  ESPALIER_ON_DEVICE static bool is_seen(int block, int sixteen) {
+    const int begin = block * kAttentionBlock + 16 * sixteen;
+    return begin <= facts().any_to && facts().any_from < begin + 16;
   }
 
  private:

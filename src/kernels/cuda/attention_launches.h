@@ -1,5 +1,5 @@
 // attention_launches.h: attention with the CPU's bits, by the type of keys and values, and by tensor cores, by the most elements of
-// keys and values; each has a file, so that they compile side by side.
+// keys and values, or over latent rows; each has a file, so that they compile side by side.
 //
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
@@ -21,3 +21,21 @@ void attend_tensor_128(simt::Stream stream, const AttendTensorTask& task, const 
 void attend_tensor_256(simt::Stream stream, const AttendTensorTask& task, const TensorCut& cut);
 
 }  // namespace espalier::cuda::attention
+
+// Over latent rows (latent/): by how many queries a block of threads takes.
+namespace espalier::cuda::latent {
+
+// Some tiles of a task.
+struct LatentTiles {
+  const AttendTask* task;
+  TensorCut cut;
+  const AttendedTile* tiles;
+  int count, queries;  // queries: the most of a tile
+  std::size_t most_shared;
+};
+// false: that many do not fit into `most_shared` bytes of shared memory, and nothing was launched.
+bool attend_latent_16(simt::Stream stream, const LatentTiles& of);
+bool attend_latent_32(simt::Stream stream, const LatentTiles& of);
+bool attend_latent_64(simt::Stream stream, const LatentTiles& of);
+
+}  // namespace espalier::cuda::latent

@@ -65,11 +65,13 @@ struct AttendedTile {
 struct TensorCut {
   int parts, heads, rows;
 };
-inline constexpr int kFewQueries = 16, kManyQueries = 128;  // rows * heads of a tile
-constexpr TensorCut tensor_cut(int heads, int kv_heads) {
-  const int group = heads / kv_heads, parts = (group + kManyQueries - 1) / kManyQueries,
-            each = (group + parts - 1) / parts;
-  return {parts, each, kManyQueries / each};
+inline constexpr int kFewQueries = 16, kManyQueries = 128, kLatentQueries = 64;  // rows * heads of a tile
+constexpr TensorCut tensor_cut(int heads, int kv_heads, int most = kManyQueries) {
+  const int group = heads / kv_heads, parts = (group + most - 1) / most, each = (group + parts - 1) / parts;
+  return {parts, each, most / each};
+}
+constexpr TensorCut tensor_cut(const AttendTask& t) {
+  return tensor_cut(t.heads, t.kv_heads, t.kv.form == KvForm::latent ? kLatentQueries : kManyQueries);
 }
 // AttendTask by tensor cores: its rows are cut into tiles, of up to kFewQueries queries and of more. Queries and weights are rounded
 // to bf16; what a row gets depends on the row and on what it sees alone, as in attend(), but it has other bits.
@@ -78,13 +80,15 @@ struct AttendTensorTask {
   const AttendedTile *few, *many;
   int few_count, many_count;
   int few_queries, many_queries;  // the most of a tile
+  int most_shared = 0;            // bytes of shared memory, of latent rows: 0: what the device has. It changes no bits.
 };
-// What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, where a row sees all of a range; no biases by
-// distance, no fold that goes on over another layer.
+// What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, or latent rows, where a row sees all of a range; no
+// biases by distance, no fold that goes on over another layer.
 constexpr bool fits_tensor_cores(const AttendTask& t) {
-  return t.kv.type == KvType::bf16 && t.kv.form == KvForm::keys_and_values && t.dims.key <= 256 &&
-         t.dims.value <= 256 && t.selection.words == nullptr && t.entry_stride <= 1 && t.score.bias.values == nullptr &&
-         t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
+  const bool widths = t.kv.form == KvForm::latent ? t.dims.key <= kMaxKeyDim && t.dims.value <= kMaxValueDim
+                                                  : t.dims.key <= 256 && t.dims.value <= 256;
+  return t.kv.type == KvType::bf16 && widths && t.selection.words == nullptr && t.entry_stride <= 1 &&
+         t.score.bias.values == nullptr && t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
 }
 void attend_tensor(simt::Stream stream, const AttendTensorTask& task);
 
