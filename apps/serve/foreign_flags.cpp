@@ -101,8 +101,6 @@ constexpr std::string_view kTuningWithValue[] = {
     "--mm-attention-backend",
     "--moe-runner-backend",
     "--n-gpu-layers,--gpu-layers",
-    "--nccl-init-addr",
-    "--node-rank",
     "--num-continuous-decode-steps",
     "--numa",
     "--numa-node",

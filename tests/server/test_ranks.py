@@ -3,28 +3,19 @@ states, adapters, pictures, disk and retraction. A rank that ends, hangs or diff
 import json
 import os
 import pathlib
-import re
 import signal
 import socket
 import tempfile
 import time
 import unittest
 
-from harness import GOLDEN, MODEL, SOURCE, Server, in_parallel
+from harness import MODEL, Server
 from picture_checks import data_url
 from test_devices import answers, mixed_bodies
 from test_lora import ADMIN, asked, goldens_of, model_folder, some_adapter
 
 DEFAULT = ("--activations", "int8")
 MODELS = MODEL.parent
-
-
-def golden_bodies(folder, tokens=8):
-    golden = json.loads((folder / "golden.json").read_text())
-    for i, prompt in enumerate(golden["prompts"]):
-        for sampling in ({"temperature": 0}, {"temperature": 0.9, "sampling_seed": i}):
-            yield {"input_ids": prompt["tokens"], "return_logprob": True, "logprob_start_len": 0, "top_logprobs_num": 2,
-                   "sampling_params": {**sampling, "max_new_tokens": tokens, "ignore_eos": True}}
 
 
 def free_port():
@@ -77,8 +68,8 @@ class Ranks(unittest.TestCase):
                          wanted=list(mixed_bodies())[:6], ranks=((2,), (4, "--ep-size", "4")))
 
     def test_experts_are_shared_by_columns_or_by_id(self):
-        model = MODELS / "n26-glm4-moe"
-        self.same_as_one(model=model, wanted=list(golden_bodies(model)), ranks=((2,), (2, "--enable-expert-parallel"), (8, "--ep-size", "8")))
+        model = MODELS / "glm4moe-groups"
+        self.same_as_one(model=model, wanted=list(mixed_bodies())[:8], ranks=((2,), (2, "--enable-expert-parallel"), (8, "--ep-size", "8")))
 
     def test_recurrent_states_are_shared_by_heads(self):
         model = MODELS / "n26-qwen3-next"
@@ -88,10 +79,34 @@ class Ranks(unittest.TestCase):
     def test_latent_attention_is_shared_by_heads(self):
         for name in ("deepseek-v3", "n26-deepseek-v3.2"):
             if (MODELS / name).exists():
-                self.same_as_one(model=MODELS / name, wanted=list(golden_bodies(MODELS / name)), ranks=((2,),))
+                self.same_as_one(model=MODELS / name, wanted=list(mixed_bodies())[:8], ranks=((2,),))
 
     def test_a_small_pool_that_retracts_and_keys_of_eight_bits_change_nothing(self):
         self.same_as_one("--max-total-tokens", "256", "--kv-cache-dtype", "int8", ranks=((3,),))
+
+    def test_what_is_kept_on_disk_is_the_same_at_every_number_of_ranks(self):
+        body = {"input_ids": list(range(3, 100)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}}
+        for model, sizes in ((MODEL, (2, 1, 4)), (MODELS / "gemma3-text", (1, 3)), (MODELS / "n26-qwen3-next", (2, 2))):
+            for kind in ((), (*DEFAULT, "--kv-cache-dtype", "int8")):
+                with tempfile.TemporaryDirectory() as folder:
+                    first = None
+                    for size in sizes:
+                        with Server(*kind, "--tp-size", str(size), "--cache-dir", folder, model=model) as server:
+                            reply = server.generate(**body)
+                            if first is not None:
+                                self.assertEqual(reply["output_ids"], first["output_ids"])
+                                self.assertGreaterEqual(reply["meta_info"]["cached_tokens"], 64, (model, size, server.text()))
+                            first = reply
+                            self.assertEqual(server.stop(), 0, server.text())
+
+    def test_evicted_prefixes_come_back_from_the_first_ranks_memory(self):
+        wanted = [{"input_ids": list(range(3 + i, 120 + i)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}} for i in range(12)]
+        with Server() as one:
+            expected = answers(one, wanted)
+        with Server("--tp-size", "2", "--max-total-tokens", "512", "--cache-host", "32M", "--no-cache-disk") as server:
+            for _ in range(3):
+                self.assertEqual([answers(server, [body])[0] for body in wanted], expected)
+            self.assertGreater(server.metric("espalier_prefix_cache_disk_loaded_tokens_total"), 500)
 
     def test_pictures_are_read_by_all(self):
         folder = next(iter(sorted(MODELS.glob("mm-*"))))
@@ -187,8 +202,10 @@ class Ends(unittest.TestCase):
             with Server("--tp-size", "3") as server:
                 others = children_of(server.process.pid)
                 if not idle:
-                    server.open_stream("/generate", {"input_ids": [3, 4, 5], "stream": True,
-                                                     "sampling_params": {"max_new_tokens": 4000, "ignore_eos": True}}).recv(100)
+                    body = {"input_ids": [3, 4, 5], "stream": True, "sampling_params": {"max_new_tokens": 4000, "ignore_eos": True}}
+                    stream = server.open_stream("/generate", body)
+                    self.addCleanup(stream.close)
+                    stream.recv(100)
                 os.kill(others[0], signal.SIGKILL)
                 self.assertNotEqual(server.process.wait(10), 0)
                 lines = [line for line in server.text().splitlines() if "rank 1 of 3" in line]
@@ -220,7 +237,7 @@ class Refused(unittest.TestCase):
 
     def test_numbers_that_do_not_fit_are_refused_with_the_flag(self):
         self.assertIn("--tp-size", self.refusal("--tp-size", "0"))
-        self.assertIn("--nnodes", self.refusal("--tp-size", "3", "--nnodes", "2", "--dist-init-addr", "127.0.0.1:1"))
+        self.assertIn("--tp-size", self.refusal("--tp-size", "3", "--nnodes", "2", "--dist-init-addr", "127.0.0.1:1"))
         self.assertIn("--node-rank", self.refusal("--tp-size", "2", "--nnodes", "2", "--node-rank", "2", "--dist-init-addr", "127.0.0.1:1"))
         self.assertIn("--ep-size", self.refusal("--tp-size", "4", "--ep-size", "3"))
         self.assertIn("--dist-init-addr", self.refusal("--tp-size", "2", "--nnodes", "2"))

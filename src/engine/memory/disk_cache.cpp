@@ -140,7 +140,7 @@ namespace {
 
 // Ranks' states lie one behind the other, so that another number of ranks reads them otherwise.
 std::string state_text(const DiskCacheParts& p) {
-  if (p.decoder.ranks() == 1) return std::to_string(p.decoder.keeps().state_floats);
+  if (p.decoder.ranks() == 1 || p.states.cells() == 0) return std::to_string(p.decoder.keeps().state_floats);
   return fmt::format("{} of {} ranks", p.copier.state_bytes() / sizeof(float), p.decoder.ranks());
 }
 
