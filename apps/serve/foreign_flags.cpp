@@ -22,7 +22,6 @@ constexpr std::string_view kNoImageTokens = "the tower's file says how many toke
 // Those that change what clients get.
 constexpr ForeignFlag kRefused[] = {
     {"--dp-size,--dp,--data-parallel-size", kValue, "1", kOneProcess},
-    {"--pp-size,--pp,--pipeline-parallel-size", kValue, "1", kOneProcess},
     {"--api-server-count", kValue, "1", kOneProcess},
     {"--revision,--code-revision,--tokenizer-revision", kValue, "main", "name it behind the model: org/name@REVISION"},
     {"--quantization", kValue, "auto|gguf", "weights are served as the checkpoint stores them; give a quantised one"},

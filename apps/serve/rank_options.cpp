@@ -14,6 +14,12 @@ Result<> RankOptions::settle(EngineOptions& engine) {
                     "(ranks share experts)",
                     ep_size, flags.tp_size),
         "ep_size");
+  if (ep_size > 1 && pp_size > 1)
+    return bad_request("--pp-size and --ep-size cannot both be more than 1: leave --ep-size out", "ep_size");
+  if (pp_size < 1 || pp_size > 1024)
+    return bad_request(fmt::format("--pp-size is {}; it may be 1 to 1024", pp_size), "pp_size");
+  if (flags.tp_size >= 1 && flags.tp_size <= 1024) flags.tp_size *= pp_size;
+  engine.rank_stages = pp_size;
   engine.experts_by_id = ep_size > 1;
   if (!alone() && engine.device == "auto") engine.device = "cpu";
   return success();
@@ -33,6 +39,9 @@ void add_rank_flags(CLI::App& app, RankOptions& options) {
       "one");
   add("--ep-size,--ep,--expert-parallel-size", options.ep_size, "N",
       "1: ranks share columns of all experts; as --tp-size: they share the experts");
+  add("--pp-size,--pp,--pipeline-parallel-size", options.pp_size, "N",
+      "stages of --tp-size processes, each with some of the layers: for a model that is too large for fewer hosts' "
+      "memory");
   app.add_flag("--enable-expert-parallel", options.expert_parallel, "--ep-size is --tp-size");
   add("--nnodes", options.flags.nnodes, "N", "hosts that they run on; each starts tp-size / nnodes of them");
   add("--node-rank", options.flags.node_rank, "N", "which of the hosts this is; 0 serves");

@@ -14,13 +14,13 @@ namespace espalier::serve {
 // As they were given, once they are settled.
 struct RankOptions {
   ranks::RankFlags flags;
-  int ep_size = 1;
+  int ep_size = 1, pp_size = 1;
   bool expert_parallel = false;  // ep_size is tp_size
   double start_seconds = 600;    // that a rank may take to come
 
   // What depends on several of them; the engine's own follow from it.
   Result<> settle(EngineOptions& engine);
-  bool alone() const { return flags.tp_size == 1; }
+  bool alone() const { return flags.tp_size == 1; }  // once it is settled, of all stages
 };
 
 void add_rank_flags(CLI::App& app, RankOptions& options);

@@ -114,6 +114,7 @@ struct EngineOptions {
   std::function<Result<std::shared_ptr<ranks::Collective>>(const std::string& key)> join_ranks;
   int local_rank = 0, local_ranks = 1;  // of this host's ranks, which share its processors and memory
   bool experts_by_id = false;           // ranks share experts, instead of columns of all of them
+  int rank_stages = 1;                  // ranks are so many stages, each with some layers
 
   // Refuses values that no model could be opened with; open() does so too, but only once a model is at hand.
   Result<> check() const;

@@ -178,7 +178,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
   ESP_CHECK(join_ranks());
   const DecoderOptions decoder_options{chosen.activations, chosen.rows(), backend_of(compute.get()), group.get(),
-                                       options.experts_by_id};
+                                       options.experts_by_id, options.rank_stages};
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, decoder_options, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, compute.get(), progress));

@@ -34,6 +34,7 @@ struct DecoderOptions {
   // (model/ranks/); it outlives the decoder. Only the first rank's forward() gives logits. Null: one computes all.
   ranks::Collective* group = nullptr;
   bool experts_by_id = false;  // ranks share experts instead of columns of all of them
+  int stages = 1;              // of so many, each has some layers; the group's size is a multiple of it
 };
 
 // A model that was loaded from a checkpoint.

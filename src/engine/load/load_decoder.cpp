@@ -32,7 +32,7 @@ std::filesystem::path overflow_folder(const EngineOptions& options) {
 
 std::string part_of(const DecoderOptions& options) {
   if (options.group == nullptr) return {};
-  return fmt::format("rank {} of {}{}", options.group->rank(), options.group->size(),
+  return fmt::format("rank {} of {} in {} stages{}", options.group->rank(), options.group->size(), options.stages,
                      options.experts_by_id ? ", experts by id" : "");
 }
 

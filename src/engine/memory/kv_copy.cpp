@@ -16,7 +16,7 @@ KvCopier::KvCopier(const KvPool& pool, ComputeTeam& team, const StatePool* state
   const CacheLayout& layout = pool.layout();
   for (std::size_t i = 0; i < layout.fields.size(); ++i) {
     const TokenField& field = layout.fields[i];
-    const auto heads = static_cast<std::size_t>(field.heads);
+    const auto heads = static_cast<std::size_t>(std::max(1, field.heads));  // of other ranks' fields there are none
     const std::size_t keys = CacheLayout::key_bytes(field, type_), values = CacheLayout::value_bytes(field, type_);
     fields_.push_back({block_bytes_, field.heads, keys / heads, values / heads, &pool.view().layers[i]});
     block_bytes_ += kSlotGroup * (keys + values + CacheLayout::scale_bytes(field, type_));

@@ -7,7 +7,7 @@ namespace espalier {
 BlockPieces::BlockPieces(const Program& program, const std::vector<std::size_t>& fields, KvType type, int rank) {
   for (const std::size_t f : fields) {
     const TokenField whole = program.whole_field(f);
-    const Cut& cut = program.field_cuts[f];
+    const Cut& cut = program.whole_fields[f].heads;
     const Range heads = cut.empty() ? Range{0, whole.heads} : cut[static_cast<std::size_t>(rank)];
     const auto all = static_cast<std::size_t>(whole.heads), own = static_cast<std::size_t>(heads.size()),
                first = static_cast<std::size_t>(heads.begin);

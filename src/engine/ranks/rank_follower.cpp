@@ -26,9 +26,9 @@ ExtentList take_slots(MessageReader& message) {
 std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files) {
   Fingerprint tensors;
   add_tensors(tensors, *files.weights);
-  return fmt::format("{} {}; {} activations, {} keys; {} rows at once; {}; experts by {}", files.config.class_name,
-                     tensors.text(), options.activations, name(chosen.kv), chosen.rows(), cpu_kernels().isa,
-                     options.experts_by_id ? "id" : "columns");
+  return fmt::format("{} {}; {} activations, {} keys; {} rows at once; {}; experts by {}; {} stages",
+                     files.config.class_name, tensors.text(), options.activations, name(chosen.kv), chosen.rows(),
+                     cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
 }
 
 Result<std::unique_ptr<RankFollower>> RankFollower::open(EngineOptions options, const Engine::Progress& progress) {
@@ -48,6 +48,7 @@ Result<> RankFollower::load(EngineOptions options, const Engine::Progress& progr
   DecoderOptions with{chosen_.activations, chosen_.rows(), nullptr};
   with.group = group_.get();
   with.experts_by_id = options.experts_by_id;
+  with.stages = options.rank_stages;
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
   decoder_ = std::move(loaded.decoder);
   share_memory(CacheLayout{decoder_->keeps().per_token, chosen_.kv}.bytes_per_token());

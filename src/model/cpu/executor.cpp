@@ -1,5 +1,7 @@
 #include "model/executor.h"
 
+#include <algorithm>
+
 #include "model/adapters/adapter.h"
 #include "model/cpu/lower.h"
 #include "tensor/page_buffer.h"
@@ -20,7 +22,8 @@ class CpuExecutor final : public Executor {
     return {lowered_.logits.first, static_cast<std::size_t>(pass.rows()) * static_cast<std::size_t>(vocabulary_)};
   }
   void logits_again(int row, int first, std::span<float> out) const override {
-    lowered_.head->again(loaded_.with.cpu, row, first, out);
+    if (lowered_.head != nullptr) return lowered_.head->again(loaded_.with.cpu, row, first, out);
+    std::copy_n(lowered_.logits.row(row) + first, out.size(), out.begin());  // another rank has the head
   }
 
  private:

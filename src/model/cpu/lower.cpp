@@ -296,8 +296,7 @@ class Lowering {
     announcers_.push_back(&out_.head->next);
   }
   void add(const AllGatherOp& o) {
-    const Rows all{o.rows.buffer, 0, program_.buffers[static_cast<std::size_t>(o.rows.buffer)]};
-    push(std::make_unique<AllGatherStage>(o.cut, place(all)));
+    push(std::make_unique<AllGatherStage>(o, o.rows ? place({o.rows.buffer, 0, 0}) : Place()));
   }
   void add(const GatherLogitsOp& o) { push(std::make_unique<GatherLogitsStage>(o.cut, out_.logits)); }
   template <class O>

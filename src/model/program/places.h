@@ -175,7 +175,10 @@ struct VisitRows : Show<F> {
     for (const Rows& rows : o.live) write(rows, true);
   }
   void operator()(const HeadOp& o) const { read(o.in); }
-  void operator()(const AllGatherOp& o) const { write(o.rows, true); }
+  void operator()(const AllGatherOp& o) const {
+    read(o.rows);
+    if (o.takes) write(o.rows);
+  }
   void operator()(const GatherLogitsOp&) const {}
 };
 

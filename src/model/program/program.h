@@ -30,13 +30,16 @@ struct Program {
   Rows pooled_output;          // what they give
   std::vector<Op> draft_ops;   // one more guess of the layer that drafts, over the same buffers and fields; empty: none
   Keeps keeps;
-  // Of a rank's program (model/ranks/): which heads of each field each rank keeps; none: all do.
-  std::vector<Cut> field_cuts;
-  // The field as it would be without ranks.
-  TokenField whole_field(std::size_t field) const {
-    TokenField whole = keeps.per_token[field];
-    if (!field_cuts.empty() && !field_cuts[field].empty()) whole.heads = field_cuts[field].back().end;
-    return whole;
+  // Of a rank's program (model/ranks/), of each field: as it would be without ranks, what is seen of it, and which heads of
+  // it each rank keeps (none: all do).
+  struct WholeField {
+    TokenField field;
+    Visibility seen;
+    Cut heads;
+  };
+  std::vector<WholeField> whole_fields;  // empty without ranks
+  const TokenField& whole_field(std::size_t field) const {
+    return whole_fields.empty() ? keeps.per_token[field] : whole_fields[field].field;
   }
 };
 

@@ -13,6 +13,11 @@ Visibility widest(const Visibility& a, const Visibility& b) {
 }
 
 std::vector<Visibility> seen_fields(const Program& program) {
+  if (!program.whole_fields.empty()) {
+    std::vector<Visibility> all;
+    for (const Program::WholeField& field : program.whole_fields) all.push_back(field.seen);
+    return all;
+  }
   std::vector<std::optional<Visibility>> seen(program.keeps.per_token.size());
   const auto sees = [&](FieldId field, Visibility what) {
     if (field < 0) return;

@@ -32,10 +32,11 @@ struct Checkpoint {
   Naming naming = Naming::hf;
 
   std::unique_ptr<Decoder> load(Activations mode, ComputeTeam& team, ranks::Collective* group,
-                                bool experts_by_id = false) const {
+                                bool experts_by_id = false, int stages = 1) const {
     DecoderOptions options{.activations = mode, .max_rows = 512};
     options.group = group;
     options.experts_by_id = experts_by_id;
+    options.stages = stages;
     const Weights weights(*file, naming);
     auto decoder = Decoder::load(spec, weights, options, team);
     EXPECT_TRUE(decoder.ok()) << decoder.error().message;
@@ -62,13 +63,13 @@ struct Share {
 
 std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activations mode, KvType type,
                                  const std::vector<std::vector<TokenId>>& texts, int chunk, bool experts_by_id,
-                                 Share& share) {
+                                 int stages, Share& share) {
   ThreadGroup group(size);
   std::vector<float> given;
   std::mutex mutex;
   group.run([&](ThreadGroup::Rank& rank) {
     ComputeTeam team(1);
-    const auto decoder = checkpoint.load(mode, team, &rank, experts_by_id);
+    const auto decoder = checkpoint.load(mode, team, &rank, experts_by_id, stages);
     if (decoder == nullptr) return rank.end("it cannot be loaded");
     const auto logits = logits_of(*decoder, type, texts, chunk);
     const std::lock_guard lock(mutex);
@@ -90,16 +91,22 @@ void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vecto
     const auto alone = checkpoint.load(mode, team, nullptr);
     ASSERT_TRUE(alone);
     const auto want = logits_of(*alone, type, texts, 512);
-    for (const auto& [size, chunk, experts_by_id] :
-         {std::tuple{2, 512, false}, {2, 16, true}, {3, 7, false}, {4, 512, false}, {8, 16, false}, {8, 512, true}}) {
+    for (const auto& [size, chunk, experts_by_id, stages] : {std::tuple{2, 512, false, 1},
+                                                             {2, 16, true, 1},
+                                                             {3, 7, false, 1},
+                                                             {4, 512, false, 1},
+                                                             {8, 16, false, 1},
+                                                             {8, 512, true, 1},
+                                                             {2, 16, false, 2},
+                                                             {6, 512, false, 2}}) {
       Share share;
-      const auto got = first_rank_of(checkpoint, size, mode, type, texts, chunk, experts_by_id, share);
+      const auto got = first_rank_of(checkpoint, size, mode, type, texts, chunk, experts_by_id, stages, share);
       ASSERT_EQ(got.size(), want.size());
       std::size_t differ = 0;
       for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != want[i];
-      EXPECT_EQ(differ, 0u) << "of " << got.size() << " logits on " << size << " ranks, mode "
-                            << static_cast<int>(mode);
-      EXPECT_LT(share.weights, alone->weight_bytes());
+      EXPECT_EQ(differ, 0u) << "of " << got.size() << " logits on " << size << " ranks in " << stages
+                            << " stages, mode " << static_cast<int>(mode);
+      EXPECT_LT(share.weights, alone->weight_bytes()) << size << " " << stages;
       EXPECT_GT(share.exchanges, 0u);
       if (mode == Activations::int8 && size == 4)
         std::printf("4 ranks: a rank has %.2f of the weights, a step has %.1f exchanges a layer\n",

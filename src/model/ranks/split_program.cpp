@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "model/program/seen_fields.h"
 #include "model/ranks/column_cuts.h"
 #include "model/ranks/op_parts.h"
+#include "model/ranks/stages.h"
 
 namespace espalier {
 namespace {
@@ -145,11 +147,7 @@ class RankNeeds {
     out_.vectors.push_back(std::move(some));
     return static_cast<VectorId>(out_.vectors.size()) - 1;
   }
-  OpRoom room() {
-    return {[this](VectorId id) { return out_.vectors[static_cast<std::size_t>(id)].size(); },
-            [this](VectorId id, int rows, int count, Range units) { return some_values(id, rows, count, units); },
-            [this](std::size_t floats) { return state(floats); }};
-  }
+  std::size_t length(VectorId id) const { return out_.vectors[static_cast<std::size_t>(id)].size(); }
 
  private:
   using Key = std::tuple<MatrixId, int, int, int>;
@@ -168,16 +166,36 @@ struct Piece {
 // Splits one list of operations.
 class Splitting {
  public:
-  Splitting(const Program& whole, RankOf rank, const FieldCuts& fields, RankNeeds& needs)
-      : whole_(whole), rank_(rank), fields_(fields), needs_(needs), room_(needs.room()) {}
+  // others: for what other stages need, which nobody looks at.
+  Splitting(const Program& whole, RankOf rank, const FieldCuts& fields, RankNeeds& needs, RankNeeds& others)
+      : whole_(whole), rank_(rank), fields_(fields), own_needs_(needs), others_(others) {
+    room_ = {[this](VectorId id) { return this->needs().length(id); },
+             [this](VectorId id, int rows, int count, Range units) {
+               return this->needs().some_values(id, rows, count, units);
+             },
+             [this](std::size_t floats) { return this->needs().state(floats); }};
+  }
 
-  // output: what must be everywhere at the end.
-  std::vector<Op> run(const std::vector<Op>& ops, const Rows& output) {
-    for (auto op = ops.rbegin(); op != ops.rend(); ++op) wish(*op);
-    for (const Op& op : ops) std::visit([&](const auto& o) { split(o); }, op);
+  // begins: where stages begin; output: what the first rank must have at the end.
+  std::vector<Op> run(const std::vector<Op>& ops, const std::vector<StageBegin>& begins, const Rows& output) {
+    if (ranks() > 1)
+      for (auto op = ops.rbegin(); op != ops.rend(); ++op) wish(*op);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      for (std::size_t stage = static_cast<std::size_t>(stage_) + 1; stage < begins.size(); ++stage)
+        if (begins[stage].op == static_cast<int>(i)) hand_over(static_cast<int>(stage), begins[stage].live);
+      std::visit([&](const auto& o) { split_or_not(o); }, ops[i]);
+    }
     if (output) bring(output);
+    if (output && stage_ > 0) hand_over_to_first(output);
     return std::move(out_);
   }
+  // All of them by one stage.
+  std::vector<Op> run_at(int stage, const std::vector<Op>& ops) {
+    stage_ = stage;
+    return run(ops, {}, {});
+  }
+  // Where each field is stored; -1: nowhere.
+  const std::vector<int>& stage_of_field() const { return stage_of_field_; }
   // Every rank does all of them.
   std::vector<Op> keep(const std::vector<Op>& ops) {
     for (const Op& op : ops) all_do(op);
@@ -185,8 +203,53 @@ class Splitting {
   }
 
  private:
-  std::size_t own() const { return static_cast<std::size_t>(rank_.rank); }
-  int ranks() const { return rank_.ranks; }
+  // Of the ranks of a stage.
+  int ranks() const { return rank_.ranks / rank_.stages; }
+  std::size_t own() const { return static_cast<std::size_t>(rank_.rank % ranks()); }
+  int own_stage() const { return rank_.rank / ranks(); }
+  bool here() const { return own_stage() == stage_; }
+  RankNeeds& needs() { return here() ? own_needs_ : others_; }
+
+  // A cut among the ranks of the stage at hand as one among all.
+  Cut of_all(const Cut& cut) const {
+    Cut all(static_cast<std::size_t>(rank_.ranks));
+    std::ranges::copy(cut, all.begin() + static_cast<std::ptrdiff_t>(stage_ * ranks()));
+    return all;
+  }
+  // The first rank of the stage at hand gives all columns.
+  AllGatherOp given_by_one(const Rows& rows) const {
+    Cut cut(static_cast<std::size_t>(ranks()));
+    cut.front() = {rows.first, rows.first + rows.width};
+    return {{}, of_all(cut), false};
+  }
+  bool gives() const { return rank_.rank == stage_ * ranks(); }
+  void hand_over(int to_stage, const std::vector<Rows>& live) {
+    for (const Rows& rows : live) bring(rows);
+    for (const Rows& rows : live) {
+      AllGatherOp op = given_by_one(rows);
+      op.takes = own_stage() >= to_stage;
+      if (op.takes || gives()) op.rows = rows;
+      out_.push_back(std::move(op));
+    }
+    stage_ = to_stage;
+  }
+  void hand_over_to_first(const Rows& rows) {
+    AllGatherOp op = given_by_one(rows);
+    op.takes = rank_.rank == 0;
+    if (op.takes || gives()) op.rows = rows;
+    out_.push_back(std::move(op));
+  }
+
+  // One rank has nobody to share with.
+  template <class O>
+  void split_or_not(const O& o) {
+    constexpr bool of_all_ranks = std::is_same_v<O, HeadOp> || std::is_same_v<O, KeepRowsOp>;
+    if constexpr (std::is_same_v<O, StoreOp>) stage_of_field_[static_cast<std::size_t>(o.field)] = stage_;
+    if (ranks() > 1 || of_all_ranks)
+      split(o);
+    else
+      all_do(o);
+  }
 
   // --- what later operations would have of earlier ones ---
 
@@ -276,13 +339,16 @@ class Splitting {
 
   // --- what ranks bring together ---
 
-  void emit(Op op) { out_.push_back(std::move(op)); }
+  void emit(Op op) {
+    if (here()) out_.push_back(std::move(op));
+  }
 
   // From here on all ranks have these columns.
   void bring(const Rows& rows) {
     if (!rows) return;
     for (const CutColumns& section : spread_.meeting(rows)) {
-      emit(AllGatherOp{section.rows, owners(section.cut, section.rows.first, section.rows.width)});
+      const Cut cut = of_all(owners(section.cut, section.rows.first, section.rows.width));
+      out_.push_back(AllGatherOp{here() ? section.rows : Rows{}, cut, here()});
       spread_.erase(section.rows);
     }
   }
@@ -310,25 +376,25 @@ class Splitting {
     emit(std::move(op));
   }
   void renumber(Op& op) {
-    if (auto* o = std::get_if<MatmulOp>(&op)) o->matrix = needs_.matrices(o->matrix, 1);
-    if (auto* o = std::get_if<GatedMatmulOp>(&op)) o->matrix = needs_.matrices(o->matrix, 1);
-    if (auto* o = std::get_if<GroupedMatmulOp>(&op)) o->first = needs_.matrices(o->first, o->groups);
+    if (auto* o = std::get_if<MatmulOp>(&op)) o->matrix = needs().matrices(o->matrix, 1);
+    if (auto* o = std::get_if<GatedMatmulOp>(&op)) o->matrix = needs().matrices(o->matrix, 1);
+    if (auto* o = std::get_if<GroupedMatmulOp>(&op)) o->first = needs().matrices(o->first, o->groups);
     if (auto* o = std::get_if<ExpertsOp>(&op)) {
-      o->gate_up = needs_.matrices(o->gate_up, o->count);
-      o->down = needs_.matrices(o->down, o->count);
+      o->gate_up = needs().matrices(o->gate_up, o->count);
+      o->down = needs().matrices(o->down, o->count);
     }
     if (auto* o = std::get_if<CompressOp>(&op))
       o->state =
-          needs_.state(static_cast<std::size_t>(o->overlapping ? 6 : 3) * static_cast<std::size_t>(o->out.width));
-    if (auto* o = std::get_if<NgramOp>(&op)) o->state = needs_.state(static_cast<std::size_t>(o->longest - 1));
+          needs().state(static_cast<std::size_t>(o->overlapping ? 6 : 3) * static_cast<std::size_t>(o->out.width));
+    if (auto* o = std::get_if<NgramOp>(&op)) o->state = needs().state(static_cast<std::size_t>(o->longest - 1));
     if (auto* o = std::get_if<RecurrenceOp>(&op))
-      o->state = needs_.state(static_cast<std::size_t>(o->heads) * static_cast<std::size_t>(o->key_dim) *
-                              static_cast<std::size_t>(o->value_dim));
+      o->state = needs().state(static_cast<std::size_t>(o->heads) * static_cast<std::size_t>(o->key_dim) *
+                               static_cast<std::size_t>(o->value_dim));
     if (auto* o = std::get_if<ConvolveOp>(&op))
-      o->state = needs_.state(static_cast<std::size_t>(o->taps - 1) * static_cast<std::size_t>(o->in.width));
+      o->state = needs().state(static_cast<std::size_t>(o->taps - 1) * static_cast<std::size_t>(o->in.width));
     if (auto* o = std::get_if<ScanOp>(&op))
-      o->state = needs_.state(static_cast<std::size_t>(o->size) * static_cast<std::size_t>(o->in.width));
-    if (auto* o = std::get_if<FadingSumOp>(&op)) o->state = needs_.state(static_cast<std::size_t>(o->in.width));
+      o->state = needs().state(static_cast<std::size_t>(o->size) * static_cast<std::size_t>(o->in.width));
+    if (auto* o = std::get_if<FadingSumOp>(&op)) o->state = needs().state(static_cast<std::size_t>(o->in.width));
   }
 
   // --- products ---
@@ -365,7 +431,7 @@ class Splitting {
       if (!own.empty()) {
         O part = o;
         part.out = {o.out.buffer, own.begin, own.size()};
-        part.matrix = needs_.matrices(o.matrix, 1, Range{own.begin - o.out.first, own.end - o.out.first});
+        part.matrix = needs().matrices(o.matrix, 1, Range{own.begin - o.out.first, own.end - o.out.first});
         emit(std::move(part));
       }
       give(section);
@@ -396,7 +462,7 @@ class Splitting {
         part.in = {o.in.buffer, in.begin, in.size()};
         part.out = {o.out.buffer, out.begin, out.size()};
         part.groups = own.size();
-        part.first = needs_.matrices(o.first + own.begin, own.size());
+        part.first = needs().matrices(o.first + own.begin, own.size());
         emit(std::move(part));
       }
       give_results(units, piece);
@@ -414,10 +480,12 @@ class Splitting {
     ExpertsOp part = o;
     part.inner_cut = even_columns(o.inner, ranks());
     part.own = part.inner_cut[own()];
+    part.inner_cut = of_all(part.inner_cut);
+    if (!here()) out_.push_back(AllGatherOp{{}, part.inner_cut, false, o.chosen});
     part.out = {o.out.buffer, out[own()].begin, out[own()].size()};
     part.out_column = part.out.first - o.out.first;
-    part.gate_up = needs_.matrices(o.gate_up, o.count, part.own, true);
-    part.down = needs_.matrices(o.down, o.count, Range{part.out_column, part.out_column + part.out.width}, true);
+    part.gate_up = needs().matrices(o.gate_up, o.count, part.own, true);
+    part.down = needs().matrices(o.down, o.count, Range{part.out_column, part.out_column + part.out.width}, true);
     emit(std::move(part));
     give({o.out, out});
   }
@@ -426,8 +494,8 @@ class Splitting {
     ExpertsOp part = o;
     part.expert_cut = even_cut(o.count, ranks());
     part.own = part.expert_cut[own()];
-    part.gate_up = needs_.matrices(o.gate_up + part.own.begin, part.own.size());
-    part.down = needs_.matrices(o.down + part.own.begin, part.own.size());
+    part.gate_up = needs().matrices(o.gate_up + part.own.begin, part.own.size());
+    part.down = needs().matrices(o.down + part.own.begin, part.own.size());
     emit(std::move(part));
     spread_.erase(o.out);
   }
@@ -459,7 +527,7 @@ class Splitting {
       part.out = o.out.part(own.begin * value, own.size() * value);
       part.heads = own.size();
       for (VectorId* id : {&part.sinks, &part.slopes, &part.biases})
-        if (*id >= 0) *id = needs_.some_values(*id, 1, o.heads, own);
+        if (*id >= 0) *id = needs().some_values(*id, 1, o.heads, own);
       emit(part);
     }
     give({o.out, scaled(*heads, value, o.out.first)});
@@ -472,12 +540,13 @@ class Splitting {
     const Cut cut = even_columns(whole_.vocabulary, ranks());
     HeadOp part = o;
     part.share = cut[own()];
-    part.matrix = needs_.matrices(o.matrix, 1, part.share);
+    part.matrix = needs().matrices(o.matrix, 1, part.share);
     if (!part.share.empty()) emit(part);
-    emit(GatherLogitsOp{cut});
+    out_.push_back(GatherLogitsOp{of_all(cut)});
   }
 
-  void split(const KeepRowsOp& o) { emit(o); }  // rows move whole, whatever a rank has of them
+  // Rows move whole, whatever a rank has of them.
+  void split(const KeepRowsOp& o) { out_.push_back(here() ? o : KeepRowsOp{}); }
 
   // --- what falls into units ---
 
@@ -550,31 +619,62 @@ class Splitting {
   const Program& whole_;
   RankOf rank_;
   const FieldCuts& fields_;
-  RankNeeds& needs_;
+  RankNeeds &own_needs_, &others_;
   OpRoom room_;
+  int stage_ = 0;  // whose operations are at hand
   ColumnCuts wishes_, spread_;
   std::vector<Op> out_;
+  std::vector<int> stage_of_field_ = std::vector<int>(whole_.keeps.per_token.size(), -1);
 };
+
+}  // namespace
+
+namespace {
+
+// The rank's heads of every field, and what others have.
+void cut_fields(const Program& whole, RankOf rank, const FieldCuts& fields, const std::vector<int>& stage_of_field,
+                Program& out) {
+  const std::vector<Visibility> seen = seen_fields(whole);
+  const auto ranks = static_cast<std::size_t>(rank.ranks / rank.stages);
+  for (std::size_t f = 0; f < whole.keeps.per_token.size(); ++f) {
+    const TokenField& field = whole.keeps.per_token[f];
+    const auto shared = fields.of(static_cast<FieldId>(f));
+    const auto stage = static_cast<std::size_t>(std::max(0, stage_of_field[f]));
+    Cut cut(static_cast<std::size_t>(rank.ranks));
+    for (std::size_t r = 0; r < ranks; ++r) cut[stage * ranks + r] = shared ? (*shared)[r] : Range{0, field.heads};
+    out.keeps.per_token[f].heads = cut[static_cast<std::size_t>(rank.rank)].size();
+    out.whole_fields.push_back({field, seen[f], std::move(cut)});
+  }
+}
+
+int stage_of_last(const Program& whole, const std::vector<StageBegin>& begins) {
+  int stage = 0;
+  for (std::size_t i = 0; i < begins.size(); ++i)
+    if (begins[i].op < static_cast<int>(whole.ops.size())) stage = static_cast<int>(i);
+  return stage;
+}
 
 }  // namespace
 
 Program split_program(const Program& whole, RankOf rank) {
   if (rank.alone()) return whole;
-  Program out = whole;
-  out.needs.matrices.clear();
-  out.keeps.state_floats = 0;
-  const FieldCuts fields(whole, rank.ranks);
-  RankNeeds needs(whole, out);
-  out.ops = Splitting(whole, rank, fields, needs).run(whole.ops, whole.output);
-  out.draft_ops = Splitting(whole, rank, fields, needs).run(whole.draft_ops, {});
+  Program out = whole, unseen = whole;
+  for (Program* program : {&out, &unseen}) {
+    program->needs.matrices.clear();
+    program->keeps.state_floats = 0;
+  }
+  const FieldCuts fields(whole, rank.ranks / rank.stages);
+  const std::vector<StageBegin> begins = stages_of(whole, rank.stages);
+  RankNeeds needs(whole, out), others(whole, unseen);
+  Splitting layers(whole, rank, fields, needs, others);
+  out.ops = layers.run(whole.ops, begins, whole.output);
+  out.draft_ops = Splitting(whole, rank, fields, needs, others).run_at(stage_of_last(whole, begins), whole.draft_ops);
   // A model that keeps states has cells on every rank, under the same numbers.
   if (whole.keeps.state_floats > 0) out.keeps.state_floats = std::max<std::size_t>(out.keeps.state_floats, 16);
-  out.pooled_ops = Splitting(whole, rank, fields, needs).keep(whole.pooled_ops);
-  for (std::size_t f = 0; f < out.keeps.per_token.size(); ++f) {
-    const auto heads = fields.of(static_cast<FieldId>(f));
-    out.field_cuts.push_back(heads.value_or(Cut()));
-    if (heads) out.keeps.per_token[f].heads = (*heads)[static_cast<std::size_t>(rank.rank)].size();
-  }
+  // What stands behind pooling is done by the first rank alone.
+  const RankOf first{0, rank.ranks, rank.experts_by_id, rank.stages};
+  out.pooled_ops = Splitting(whole, first, fields, needs, others).keep(whole.pooled_ops);
+  cut_fields(whole, rank, fields, layers.stage_of_field(), out);
   return out;
 }
 

@@ -5,6 +5,8 @@
 // of ranks. Buffers keep their columns; rows of the batch, slots and cells have the same numbers on all ranks. What no
 // rule splits is computed by all ranks alike, so every program can be split.
 // Why gathers and no sums of parts: docs/decisions/ranks.md.
+// Ranks may also be stages, each with some of the layers, one behind the other: for models that no rank's memory holds. Then
+// `stages` times as many ranks are numbered stage by stage, and all meet in every gather (stages.h).
 // Threads: pure. Fails: never.
 #pragma once
 
@@ -15,7 +17,8 @@ namespace espalier {
 // Which of how many.
 struct RankOf {
   int rank = 0, ranks = 1;
-  bool experts_by_id = false;  // a rank has some experts whole, instead of some columns of all
+  bool experts_by_id = false;  // a rank has some experts whole, instead of some columns of all; not with stages
+  int stages = 1;              // `ranks` is a multiple of it
   bool alone() const { return ranks == 1; }
   bool operator==(const RankOf&) const = default;
 };

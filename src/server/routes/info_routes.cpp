@@ -150,7 +150,8 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("max_queued_tokens", info.max_queued_tokens).field("max_loras_per_batch", options.max_adapters);
   json.field("schedule_policy", options.schedule_policy).field("disable_radix_cache", !options.radix_cache);
   json.field("device", info.device).field("device_name", info.device_name);
-  json.field("tp_size", info.ranks).field("ep_size", options.experts_by_id ? info.ranks : 1);
+  json.field("tp_size", info.ranks / options.rank_stages).field("pp_size", options.rank_stages);
+  json.field("ep_size", options.experts_by_id ? info.ranks : 1);
   json.field("ranks_talk", info.ranks_talk);
   json.field("kv_cache_dtype", info.kv_type).field("activations", info.activations).field("isa", info.isa);
   json.field("threads", info.threads).field("quantization", info.quantisation);

@@ -8,11 +8,11 @@
 namespace espalier {
 
 void AllGatherStage::run(Pass& pass) {
-  gather_columns(pass.with(), cut_, buffer_, pass.rows());
+  gather_columns(pass.with(), op_.cut, buffer_, pass.rows() * op_.rows_each, op_.takes);
 }
 
 void GatherLogitsStage::run(Pass& pass) {
-  gather_columns(pass.with(), cut_, logits_, pass.rows(), 0);
+  gather_columns(pass.with(), cut_, logits_, pass.rows(), true, 0);
   if (LogitReader* reader = pass.batch().reader; reader != nullptr && pass.with().group->rank() == 0)
     show(pass, *reader);
 }

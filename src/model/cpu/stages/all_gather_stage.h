@@ -12,12 +12,12 @@ namespace espalier {
 // Columns of a buffer: behind it every rank has those of all.
 class AllGatherStage final : public Stage {
  public:
-  // buffer: from its first column on.
-  AllGatherStage(Cut cut, Place buffer) : cut_(std::move(cut)), buffer_(buffer) {}
+  // buffer: from its first column on; none of a rank that has none.
+  AllGatherStage(const AllGatherOp& op, Place buffer) : op_(op), buffer_(buffer) {}
   void run(Pass& pass) override;
 
  private:
-  Cut cut_;
+  AllGatherOp op_;
   Place buffer_;
 };
 

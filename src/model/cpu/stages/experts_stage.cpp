@@ -178,7 +178,7 @@ void ExpertsStage::bring_inner(Pass& pass) {
   if (op_.inner_cut.empty()) return;
   const ComputeWith& with = pass.with();
   const auto places = static_cast<int>(row_of_.size());
-  gather_columns(with, op_.inner_cut, scratch_.inner, places);
+  gather_columns(with, op_.inner_cut, scratch_.inner, pass.rows() * op_.chosen);  // as many as others can know
   if (down_format_ != RowFormat::f32) with.team.run(places, [&](int place) { convert_inner(with.cpu, place); });
 }
 

@@ -23,8 +23,8 @@ struct Piece {
 
 class Gathering {
  public:
-  Gathering(const ComputeWith& with, Place rows, int to)
-      : group_(*with.group), team_(with.team), rows_(rows), to_(to) {}
+  Gathering(const ComputeWith& with, Place rows, bool takes, int to)
+      : group_(*with.group), team_(with.team), rows_(rows), takes_(takes), to_(to) {}
 
   int ranks() const { return group_.size(); }
   std::size_t most_bytes() const { return std::min(kMostBytes, group_.max_part_bytes()); }
@@ -40,7 +40,7 @@ class Gathering {
     if (own != to_)
       each_row(mine, [&](int row, std::size_t at) { std::memcpy(out + at, place(mine, row), mine.row_bytes()); });
     group_.exchange(bytes);
-    if (to_ >= 0 && to_ != own) return;
+    if (!takes_ || (to_ >= 0 && to_ != own)) return;
     for (int rank = 0; rank < ranks(); ++rank) {
       const Piece& piece = pieces[static_cast<std::size_t>(rank)];
       if (rank != own)
@@ -65,13 +65,14 @@ class Gathering {
   ranks::Collective& group_;
   ComputeTeam& team_;
   Place rows_;
+  bool takes_;
   int to_;
 };
 
 }  // namespace
 
-void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int rows, int to) {
-  Gathering gathering(with, rows_of, to);
+void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int rows, bool takes, int to) {
+  Gathering gathering(with, rows_of, takes, to);
   std::size_t widest = 0;
   for (const Range& columns : cut) widest = std::max(widest, Piece{{0, 1}, columns}.bytes());
   if (rows == 0 || widest == 0) return;
@@ -85,7 +86,7 @@ void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int 
 }
 
 void gather_rows(const ComputeWith& with, const Cut& cut, Place rows_of, int width) {
-  Gathering gathering(with, rows_of, -1);
+  Gathering gathering(with, rows_of, true, -1);
   const std::size_t each = static_cast<std::size_t>(width) * sizeof(float);
   const auto at_once = static_cast<int>(std::max<std::size_t>(1, gathering.most_bytes() / each));
   int most = 0;

@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-// Rank r has columns cut[r] of all rows. to: the rank that gets those of the others; -1: all do.
-void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int rows, int to = -1);
+// Rank r has columns cut[r] of all rows. takes: this rank gets those of the others; to: the only rank that does, -1: all.
+void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int rows, bool takes = true, int to = -1);
 // Rank r has rows cut[r], `width` floats each.
 void gather_rows(const ComputeWith& with, const Cut& cut, Place rows_of, int width);
 
