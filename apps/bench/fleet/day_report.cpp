@@ -120,17 +120,17 @@ double DayRow::cost_of(double tokens) const {
   return tokens > 0 ? replica_cost * servers() * report.day.seconds / 3600 / tokens * 1e6 : 0;
 }
 
-std::string day_heading(const DaySettings& d, const std::string& machine) {
+std::string day_heading(const DaySettings& d, bool each, const std::string& machine) {
   const SessionShape& s = d.sessions;
   const SimulatedServer::Settings& server = d.fleet.server;
   return fmt::format(
-      "==== {:.0f} requests a day, {:.0f} % around the mean in {} windows of {:g} s (after {:g} s); {}\n"
+      "==== {:.0f} requests a day{}, {:.0f} % around the mean in {} windows of {:g} s (after {:g} s); {}\n"
       "     sessions: {} applications of {} tokens (skew {:g}), {:g} turns of {:g} + {:g} tokens, pauses of {:g} s\n"
       "     cost {}, pool {}, {} running at most, chunks of {}{}\n"
       "  {:<9}{:>10}{:>8}{:>8}{:>18}{:>18}{:>18}{:>12}{:>12}\n",
-      d.requests_per_day, 100 * d.swing, d.levels, d.window, d.warm_up, machine, s.apps, s.app_tokens, s.app_skew,
-      s.turns, s.question_tokens, s.answer_tokens, s.pause, server.times.text(), server.pool_tokens,
-      server.core.max_running, server.core.prefill_chunk,
+      d.requests_per_day, each ? " for each server" : "", 100 * d.swing, d.levels, d.window, d.warm_up, machine, s.apps,
+      s.app_tokens, s.app_skew, s.turns, s.question_tokens, s.answer_tokens, s.pause, server.times.text(),
+      server.pool_tokens, server.core.max_running, server.core.prefill_chunk,
       server.ranks.ranks > 1 ? fmt::format(", {} ranks over {}", server.ranks.ranks, server.ranks.link.text()) : "",
       "load", "calls/s", "hit %", "busy %", "TTFT p50/p99", "ITL p50/p99", "E2E p50/p99", "in tok/s", "out tok/s");
 }

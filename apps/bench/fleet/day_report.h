@@ -25,7 +25,7 @@ struct DayRow {
   double cost_of(double tokens) const;
 };
 
-std::string day_heading(const DaySettings& settings, const std::string& machine);
+std::string day_heading(const DaySettings& settings, bool of_each_server, const std::string& machine);
 std::string day_lines(const DayRow& row);
 Json day_json(const DayRow& row);
 // Hit rate, p99 of the first token and cost over the number of servers, a line for each router.

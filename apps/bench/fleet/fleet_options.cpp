@@ -45,8 +45,11 @@ void add_link_flags(CLI::App& app, FleetOptions& o) {
   option(app, "--ranks", o.ranks, "that compute one server's steps together, by gathers")->check(CLI::Range(1, 1024));
   option(app, "--link", o.link, "between ranks: GB/s,us (10 GbE: 1.17,30; inside a machine: 6,3)");
   option(app, "--split-share", o.split, "share of a step's time that ranks share out")->check(CLI::Range(0.0, 1.0));
-  option(app, "--remote-tier", o.remote, "link to a store of prefixes that all servers share: GB/s,us")
-      ->default_str("none");
+  app.add_option(
+         "--remote-tier", o.remotes,
+         "link to a store of prefixes that all servers share: GB/s,us, or none; of a day several, one flag each")
+      ->default_str("none")
+      ->group(kGroup);
   option(app, "--remote-capacity", o.remote_capacity_gb, "GB that it holds")->check(CLI::PositiveNumber);
   option(app, "--prefill-replicas", o.prompt_servers, "servers that compute prompts for the --replicas, which answer")
       ->check(CLI::Range(0, 100'000));
@@ -60,6 +63,8 @@ void add_day_flags(CLI::App& app, FleetOptions& o) {
          "instead of a data set: sessions of several turns, so many requests a day; needs no files")
       ->check(CLI::PositiveNumber)
       ->default_str("none");
+  app.add_flag("--each-replica", o.each_replica, "... of every server of --replicas, instead of all together")
+      ->group(kGroup);
   DaySettings& d = o.day;
   option(app, "--swing", d.swing, "of the day's load around its mean: 0.5 is from half to one and a half")
       ->check(CLI::Range(0.0, 1.0));
@@ -94,12 +99,17 @@ Result<> check_links(FleetOptions& o) {
   o.fleet.server.ranks.split = o.split;
   o.fleet.server.ranks.gathers = o.of_machine->gathers;
   o.fleet.token_bytes = o.token_bytes > 0 ? o.token_bytes : o.of_machine->token_bytes;
-  if (!o.remote.empty() && o.prompt_servers > 0)
-    return bad_request("--remote-tier and --prefill-replicas cannot be simulated together: leave one out",
-                       "remote-tier");
-  if (o.remote.empty()) return success();
-  ESP_TRY(const Link remote, Link::parse(o.remote, "remote-tier"));
-  o.fleet.remote = RemoteTier::Settings{remote, 1e9 * o.remote_capacity_gb, kRemoteBlock * o.fleet.token_bytes};
+  for (const std::string& remote : o.remotes) {
+    o.tiers.emplace_back();
+    if (remote == "none") continue;
+    if (o.prompt_servers > 0)
+      return bad_request("--remote-tier and --prefill-replicas cannot be simulated together: leave one out",
+                         "remote-tier");
+    ESP_TRY(const Link link, Link::parse(remote, "remote-tier"));
+    o.tiers.back() = RemoteTier::Settings{link, 1e9 * o.remote_capacity_gb, kRemoteBlock * o.fleet.token_bytes};
+  }
+  if (o.tiers.size() > 1 && o.requests_per_day <= 0)
+    return bad_request("--remote-tier takes one value here; run again for another", "remote-tier");
   return success();
 }
 
@@ -137,6 +147,8 @@ Result<> check(FleetOptions& o) {
     return bad_request(fmt::format("--plot {} must end in .svg", o.plot), "plot");
   if (!o.plot.empty() && o.requests_per_day <= 0)
     return bad_request("--plot draws what --requests-per-day simulates: give that, too", "plot");
+  if (o.each_replica && o.requests_per_day <= 0)
+    return bad_request("--each-replica says whose --requests-per-day are: give these, too", "each-replica");
   if (o.requests_per_day <= 0 && o.replica_cost > 0)
     return bad_request("--replica-cost is told of a day: give --requests-per-day, too", "replica-cost");
   return success();

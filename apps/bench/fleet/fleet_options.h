@@ -19,22 +19,25 @@ struct FleetOptions {
   RouterOptions router;  // all but its policy
   int ranks = 1;
   double split = RankGroup::kSplit;
-  std::string link = "inf", remote, peers = "inf";
+  std::string link = "inf", peers = "inf";
+  std::vector<std::string> remotes = {"none"};
   double remote_capacity_gb = 64;
   int prompt_servers = 0;
   double token_bytes = 0;  // 0: the machine's
 
   double requests_per_day = 0;
+  bool each_replica = false;
   DaySettings day;  // windows, levels, sessions
   double replica_cost = 0;
   std::string plot;
 
   // Derived by check().
   std::vector<RouterPolicy> policies;
-  Fleet::Settings fleet;  // all but the server's scheduler, replicas and the router's policy
+  Fleet::Settings fleet;  // all but the server's scheduler, replicas, the router's policy and the remote tier
+  std::vector<std::optional<RemoteTier::Settings>> tiers;
   const Machine* of_machine = nullptr;
 
-  bool is_fleet() const { return replicas != std::vector<int>{1} || prompt_servers > 0 || !remote.empty(); }
+  bool is_fleet() const { return replicas != std::vector<int>{1} || prompt_servers > 0 || tiers.front(); }
 };
 
 void add_fleet_flags(CLI::App& app, FleetOptions& options);

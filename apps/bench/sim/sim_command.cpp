@@ -58,6 +58,7 @@ Fleet::Settings fleet_of(const SimOptions& o) {
 SimSettings settings_of(const SimOptions& o, const Workload& workload) {
   SimSettings s;
   s.transport.fleet = fleet_of(o);
+  s.transport.fleet.remote = o.fleet.tiers.front();
   s.transport.seed = o.load.dataset.seed;
   s.transport.tenants = o.tenants;
   s.pace.arrivals = {o.load.rates.front(), o.load.burstiness, o.load.dataset.seed, o.load.ramp};
@@ -114,6 +115,29 @@ void simulate_all(const SimOptions& o, const SimWorkload& workload, const std::s
           }
 }
 
+std::string day_name(const SimOptions& o, std::size_t router, std::size_t tier) {
+  if (o.fleet.remotes[tier] == "none") return o.fleet.routers[router];
+  return o.fleet.routers[router] + ", remote tier " + o.fleet.remotes[tier];
+}
+
+DayRow simulated_row(const SimOptions& o, const DaySettings& day, const std::string& name) {
+  DayRow row{name,
+             o.schedule.front().name,
+             day.fleet.replicas,
+             day.fleet.prompt_servers,
+             day.fleet.server.ranks.ranks,
+             o.fleet.replica_cost,
+             simulate_day(day, interrupted)};
+  std::fputs(o.json ? (day_json(row).dump() + "\n").c_str() : day_lines(row).c_str(), stdout);
+  std::fflush(stdout);
+  double calls = 0;
+  for (const WindowReport& level : row.report.levels) calls += level.calls;
+  // Not on stdout: it is another one each time.
+  fmt::print(stderr, "espalier: {:.0f} calls in the windows, {:.1f} s of this processor\n", calls,
+             row.report.day.host_seconds);
+  return row;
+}
+
 Result<> simulate_days(const SimOptions& o) {
   DaySettings day = o.fleet.day;
   day.fleet = fleet_of(o);
@@ -124,27 +148,24 @@ Result<> simulate_days(const SimOptions& o) {
   day.fleet.server.core.policy = o.schedule.front().policy;
   day.fleet.server.core.eviction = o.evict.front().kind;
   if (!o.json)
-    fmt::print("{}", day_heading(day, !o.cost.empty() || !o.measure.empty() ? "steps by --cost or --measure"
-                                                                            : std::string(o.fleet.of_machine->what)));
+    fmt::print("{}", day_heading(day, o.fleet.each_replica,
+                                 !o.cost.empty() || !o.measure.empty() ? "steps by --cost or --measure"
+                                                                       : std::string(o.fleet.of_machine->what)));
   std::vector<DayRow> rows;
   for (std::size_t router = 0; router < o.fleet.policies.size(); ++router)
-    for (const int replicas : o.fleet.replicas) {
-      if (interrupted()) return success();
-      day.fleet.replicas = replicas;
-      day.fleet.router.policy = o.fleet.policies[router];
-      DayRow row{o.fleet.routers[router],       o.schedule.front().name,      replicas,
-                 day.fleet.prompt_servers,      day.fleet.server.ranks.ranks, o.fleet.replica_cost,
-                 simulate_day(day, interrupted)};
-      std::fputs(o.json ? (day_json(row).dump() + "\n").c_str() : day_lines(row).c_str(), stdout);
-      std::fflush(stdout);
-      double calls = 0;
-      for (const WindowReport& level : row.report.levels) calls += level.calls;
-      fmt::print(stderr, "espalier: {:.0f} calls in the windows, {:.1f} s of this processor\n", calls,
-                 row.report.day.host_seconds);
-      rows.push_back(std::move(row));
-    }
+    for (std::size_t tier = 0; tier < o.fleet.tiers.size(); ++tier)
+      for (const int replicas : o.fleet.replicas) {
+        if (interrupted()) return success();
+        day.fleet.replicas = replicas;
+        day.fleet.router.policy = o.fleet.policies[router];
+        day.fleet.remote = o.fleet.tiers[tier];
+        day.requests_per_day = o.fleet.requests_per_day * (o.fleet.each_replica ? replicas : 1);
+        rows.push_back(simulated_row(o, day, day_name(o, router, tier)));
+      }
   if (o.fleet.plot.empty()) return success();
-  return plot_days(o.fleet.plot, rows, fmt::format("Simulated: {:g} requests a day", day.requests_per_day));
+  const std::string title = fmt::format("Simulated: {:g} requests a day{}", o.fleet.requests_per_day,
+                                        o.fleet.each_replica ? " for each server" : "");
+  return plot_days(o.fleet.plot, rows, title);
 }
 
 Result<> take_times(SimOptions& o, const FindModel& find_model) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "bench/fleet/rank_group.h"
+#include "bench/plot/chart.h"
+#include "bench/serving/console.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "command/output.h"
@@ -188,6 +190,39 @@ Json json_of(const RankPlan& plan) {
           {"steps", std::move(steps)}};
 }
 
+// How many times as fast as one rank, over the speed of links of the given delay.
+Result<> draw(const RankPlan& plan, const std::string& path, const std::string& title) {
+  constexpr double kSpeeds[] = {0.125, 0.25, 0.5, 1, 1.25, 2.5, 5, 10, 25, 50, 100};  // GB/s
+  constexpr double kWidth = 920, kPanel = 270, kTop = 70;
+  Svg svg;
+  svg.text(12, 26, title, Svg::Anchor::start, "head");
+  double y = kTop, x = 12;
+  std::vector<int> sizes;
+  for (int ranks = 2; ranks <= std::max(8, plan.group.ranks); ranks *= 2) sizes.push_back(ranks);
+  for (std::size_t i = 0; i < sizes.size(); ++i, x += 90) {
+    svg.rect(x, 42, 12, 12, fmt::format("f{}", i % kSeriesColours));
+    svg.text(x + 18, 52, fmt::format("{} ranks", sizes[i]));
+  }
+  int place = 0;
+  for (const SharedStep& step : plan.steps) {
+    bench::LineChart chart{step.what, "GB/s", "times as fast as one rank", {}};
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      bench::Series series{fmt::format("{} ranks", sizes[i]), i, false, {}, {}};
+      bench::RankGroup group = plan.group;
+      group.ranks = sizes[i];
+      for (const double speed : kSpeeds) {
+        group.link.bytes_per_second = 1e9 * speed;
+        series.x.push_back(speed);
+        series.y.push_back(step.alone / group.seconds(step.alone, step.rows, step.wanted));
+      }
+      chart.series.push_back(std::move(series));
+    }
+    bench::draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + place / 2 * kPanel, kWidth / 2, kPanel});
+    ++place;
+  }
+  return bench::write_text(path, svg.document(kWidth, y + 2 * kPanel, title), false);
+}
+
 Json json_of(const ServingPlan& plan) {
   Json layers = Json::array();
   for (const Kept& kept : plan.kept)
@@ -283,6 +318,7 @@ Run add_plan(CLI::App& app) {
     std::string model;
     EngineOptions engine;
     RankWish ranks;
+    std::string plot;
     bool json = false;
   };
   auto a = std::make_shared<Arguments>();
@@ -298,15 +334,23 @@ Run add_plan(CLI::App& app) {
       "--cost", a->ranks.cost,
       "what one rank's step takes, as `espalier bench sim --measure` prints it; default: what this machine's "
       "memory and multipliers allow, measured now");
+  verb->add_option("--plot", a->plot,
+                   "draws the speed of 2, 4 and 8 ranks over that of links with --link's delay (.svg)");
   add_engine_flags(*verb, a->engine);
   return [a] {
     auto path = find_local_model(a->model);
     if (!path.ok()) return fail(path.error());
     a->engine.model_path = *path;
-    if (a->ranks.ranks == 1 && !(a->ranks.link.empty() && a->ranks.cost.empty()))
-      return fail(bad_request("--link and --cost are of ranks: give --tp-size 2 or more, too", "tp-size"));
+    if (a->ranks.ranks == 1 && !(a->ranks.link.empty() && a->ranks.cost.empty() && a->plot.empty()))
+      return fail(bad_request("--link, --cost and --plot are of ranks: give --tp-size 2 or more, too", "tp-size"));
     const auto plan = plan_of(a->engine, a->ranks);
     if (!plan.ok()) return fail(plan.error());
+    if (!a->plot.empty()) {
+      const std::string title = fmt::format("Predicted: {}, links of {:g} us", plan->weights_type + " " + a->model,
+                                            1e6 * plan->ranks->group.link.latency);
+      const auto drawn = draw(*plan->ranks, a->plot, title);
+      if (!drawn.ok()) return fail(drawn.error());
+    }
     if (a->json)
       put_json(json_of(*plan));
     else
