@@ -68,6 +68,62 @@ def bench(*words):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def refused(*words):
+    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=60)
+    if done.returncode == 0:
+        raise AssertionError(f"taken: {words}")
+    return done.stderr
+
+
+class Flags(unittest.TestCase):
+    def test_nonsense_is_refused_by_the_name_of_its_flag(self):
+        for words, named in ((("--router", "best"), "--router best"), (("--link", "0,3"), "--link 0,3"), (("--replicas", 0), "--replicas"),
+                             (("--remote-tier", "1"), "--remote-tier 1"), (("--remote-tier", "1,1", "--prefill-replicas", 1), "--remote-tier"),
+                             (("--remote-tier", "1,1", "--remote-tier", "none"), "--remote-tier"), (("--machine", "abacus"), "--machine abacus"),
+                             (("--machine", "llama-8b-h200", "--cost", "1,1,1,1"), "--machine"), (("--peer-link", "x"), "--peer-link x"),
+                             (("--plot", "a.svg"), "--requests-per-day"), (("--plot", "a.png", "--requests-per-day", 9), "--plot a.png"),
+                             (("--replica-cost", 3), "--replica-cost"), (("--each-replica",), "--each-replica"), (("--swing", 2), "--swing")):
+            with self.subTest(words=words):
+                self.assertIn(named, refused("bench", "sim", "--num-prompts", 2, *words))
+        for words, named in ((("--tp-size", 2, "--link", "3"), "--link 3"), (("--link", "1,1"), "--tp-size"),
+                             (("--tp-size", 2, "--cost", "1"), "--cost 1"), (("--tp-size", 0), "--tp-size")):
+            with self.subTest(words=words):
+                self.assertIn(named, refused("plan", MODEL, *words))
+
+
+class Plans(unittest.TestCase):
+    def test_a_link_of_the_speed_that_pays_makes_ranks_as_fast_as_one(self):
+        def plan(*words):
+            done = subprocess.run([BINARY, "plan", str(MODEL), "--json", "--cost", "0.01,0.001,0.002,0", "--tp-size", *words], capture_output=True,
+                                  text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["ranks"]
+        steps = plan("2")["steps"]
+        for i, step in enumerate(steps):
+            found = plan("2", "--link", f"{step['pays_from_gb_per_s']!r},0")["steps"][i]
+            self.assertAlmostEqual(found["ranks_ms"] / step["one_rank_ms"], 1, places=6)
+            self.assertAlmostEqual(found["received_bytes"], found["gathered_bytes"] / 2)
+        self.assertIsNone(plan("2", "--link", "100,1e6")["steps"][0]["pays_from_gb_per_s"])
+
+
+class Days(unittest.TestCase):
+    def test_a_day_is_the_same_twice_and_a_row_for_each_setting(self):
+        words = ("bench", "sim", "--requests-per-day", "2e5", "--each-replica", "--replicas", "2,5", "--router", "cache_aware,random", "--levels", 2,
+                 "--jobs", 2, "--warm-up", 4, "--window", 4, "--machine", "llama-8b-h200", "--replica-cost", 2, "--json", "--remote-tier", "none",
+                 "--remote-tier", "5,100")
+        def run():
+            return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=300).stdout
+        printed = run()
+        self.assertEqual(printed, run())
+        rows = [json.loads(line) for line in printed.splitlines()]
+        self.assertEqual([(r["router"], r["replicas"]) for r in rows],
+                         [(router + tier, n) for router in ("cache_aware", "random") for tier in ("", ", remote tier 5,100") for n in (2, 5)])
+        for row in rows:
+            self.assertEqual(row["day"]["failed"], 0)
+            self.assertGreater(row["cost_per_million_output_tokens"], row["cost_per_million_tokens"])
+            self.assertEqual(row["day"]["bytes_per_second"]["remote_written"] > 0, "tier" in row["router"])
+
+
 class AgainstServers(unittest.TestCase):
     def test_each_prompt_finds_as_much_in_the_caches_as_was_predicted(self):
         for replicas in (1, 3):
