@@ -29,6 +29,8 @@ class Window {
     report_.rate = rate;
     report_.seconds = settings.window;
     report_.server_seconds = settings.window * fleet_.servers();
+    sessions_.for_each_begun([this](const Sessions::Turn& turn) { fleet_.remember(*turn.request, turn.client); });
+    fleet_.forget_loads();
     fleet_.watch().from = at(settings.warm_up);
     fleet_.watch().until = at(settings.warm_up + settings.window);
   }

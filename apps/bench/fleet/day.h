@@ -2,7 +2,7 @@
 //
 // A day's load goes up and down as 1 + swing x cos(time of day). Of equally long parts of that curve, each at its middle, a
 // window is simulated at full rate: as many requests a second to as many servers as there are, after a time in which
-// caches fill and queues find their length. The day is the windows, each as long as the others. Nothing is scaled: a window
+// caches and queues find their ways; what sessions had said before the start is in the caches from the start. The day is the windows, each as long as the others. Nothing is scaled: a window
 // of a fleet of 1,000 servers has 1,000 servers. What ends in a window counts.
 // Windows are independent, so they are simulated side by side on this machine's cores; results do not depend on that.
 // Units:   seconds, tokens, bytes. Threads: simulate_day() uses `jobs`. Fails: never. Memory: servers and open sessions;
@@ -24,7 +24,7 @@ struct DaySettings {
   double requests_per_day = 0;
   double swing = 0.5;  // 0: the same load all day
   int levels = 3;
-  double warm_up = 30, window = 30;
+  double warm_up = 15, window = 30;
   int jobs = 1;
   std::uint64_t seed = 42;
 };

@@ -49,11 +49,11 @@ Fleet::Fleet(const Settings& settings, OnEnd on_end)
     answer_router_ = make_router(with(settings.router, settings.answers_by), settings.replicas);
 }
 
-int Fleet::routed(Router& router, const Pending& call, std::uint64_t client, int first, int count) {
+int Fleet::routed(Router& router, const Request& request, std::uint64_t client, int first, int count) {
   if (count == 1) return first;
   router.pass_time(seconds());
   const auto loads = std::span(loads_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
-  return first + router.choose({call.request->prompt(), client}, loads);
+  return first + router.choose({request.prompt(), client}, loads);
 }
 
 void Fleet::send(std::shared_ptr<PlannedRequest> request, std::uint64_t client, std::size_t tag) {
@@ -68,15 +68,26 @@ void Fleet::send(std::shared_ptr<PlannedRequest> request, std::uint64_t client, 
   pending_.emplace(call.request->call, std::move(made));
   const int first = settings_.prompt_servers;
   if (first > 0) {
-    call.prompt_server = routed(*router_, call, client, 0, first);
-    call.server = routed(*answer_router_, call, client, first, settings_.replicas);
+    call.prompt_server = routed(*router_, *call.request, client, 0, first);
+    call.server = routed(*answer_router_, *call.request, client, first, settings_.replicas);
     ++loads_[static_cast<std::size_t>(call.prompt_server)];
     ++loads_[static_cast<std::size_t>(call.server)];
     return send_to_prompt_server(call);
   }
-  call.server = routed(*router_, call, client, 0, settings_.replicas);
+  call.server = routed(*router_, *call.request, client, 0, settings_.replicas);
   ++loads_[static_cast<std::size_t>(call.server)];
   if (!remote_ || !read_remotely(call)) add(call);
+}
+
+void Fleet::remember(const PlannedRequest& request, std::uint64_t client) {
+  const int first = settings_.prompt_servers, all = static_cast<int>(request.prompt().size());
+  const auto bring_to = [&](int server) {
+    ++loads_[static_cast<std::size_t>(server)];
+    servers_[static_cast<std::size_t>(server)]->core().bring(request, all);
+  };
+  bring_to(routed(*router_, request, client, 0, first > 0 ? first : settings_.replicas));
+  if (first > 0) bring_to(routed(*answer_router_, request, client, first, settings_.replicas));
+  if (remote_) remote_->remember(block_hashes(request.prompt()));
 }
 
 // To its server, which has or gets all that was to be brought.

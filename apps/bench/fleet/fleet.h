@@ -10,6 +10,7 @@
 // Threads: one. Fails: never.
 #pragma once
 
+#include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <memory>
@@ -57,6 +58,9 @@ class Fleet {
   std::int64_t now() const { return now_; }
   // `tag`: what on_end() says again. `client`: whose it is, for routers that look at that.
   void send(std::shared_ptr<PlannedRequest> request, std::uint64_t client, std::size_t tag);
+  // Before anything is sent: what was said before the start is where the router would have sent it.
+  void remember(const PlannedRequest& request, std::uint64_t client);
+  void forget_loads() { std::ranges::fill(loads_, 0); }  // that remember() counted
   // To the next end of a step or of a transfer, or to `until`; time always goes on.
   void run(std::int64_t until);
 
@@ -96,7 +100,7 @@ class Fleet {
   void stream(Pending& call);
   bool read_remotely(Pending& call);
   void arrive_later(std::size_t number, double seconds);
-  int routed(Router& router, const Pending& call, std::uint64_t client, int first, int count);
+  int routed(Router& router, const Request& request, std::uint64_t client, int first, int count);
   double seconds() const { return 1e-9 * static_cast<double>(now_); }
 
   const Settings settings_;

@@ -149,6 +149,22 @@ TEST(Fleet, RanksShareOutTheirStepsAndPayForGathers) {
   EXPECT_DOUBLE_EQ(one.fleet.watch().shares.gathered_bytes, bytes);
 }
 
+TEST(Fleet, WhatWasSaidBeforeTheStartIsWhereTheRouterSentIt) {
+  Fleet::Settings s = settings();
+  s.replicas = 3;
+  s.router.policy = RouterPolicy::cache_aware;
+  OneByOne three(s);
+  for (int i = 0; i < 6; ++i) three.fleet.remember(*ask(1000 * i, 40, 1), 0);
+  three.fleet.forget_loads();
+  std::vector<int> calls(3);
+  for (int i = 0; i < 6; ++i) {
+    const FleetEnd end = three.run(ask(1000 * i, 50, 1));
+    EXPECT_EQ(end.cached_tokens, 40);
+    ++calls[static_cast<std::size_t>(end.server)];
+  }
+  EXPECT_EQ(calls, (std::vector<int>{2, 2, 2}));
+}
+
 TEST(RankGroup, TheLeastSpeedIsWhereBothAreEquallyFast) {
   RankGroup group{2, {1e9, 1e-5}, {129, 1'700'000, 60'000, 500'000}, 0.97};
   for (const double alone : {0.02, 0.3}) {

@@ -46,9 +46,8 @@ int RemoteTier::held(std::span<const std::uint64_t> hashes) {
   return count;
 }
 
-void RemoteTier::store(std::span<const std::uint64_t> hashes, double now) {
+int RemoteTier::remember(std::span<const std::uint64_t> hashes) {
   const auto known = static_cast<std::size_t>(held(hashes));
-  if (known == hashes.size()) return;
   for (const std::uint64_t hash : hashes.subspan(known)) {
     if (place_.contains(hash)) continue;  // behind one that left
     Index b = static_cast<Index>(blocks_.size());
@@ -63,7 +62,11 @@ void RemoteTier::store(std::span<const std::uint64_t> hashes, double now) {
     place_.emplace(hash, b);
     make_newest(b);
   }
-  writes_.send(now, static_cast<double>(hashes.size() - known) * settings_.block_bytes);
+  return static_cast<int>(hashes.size() - known);
+}
+
+void RemoteTier::store(std::span<const std::uint64_t> hashes, double now) {
+  if (const int lacked = remember(hashes); lacked > 0) writes_.send(now, lacked * settings_.block_bytes);
 }
 
 }  // namespace espalier::bench

@@ -31,6 +31,7 @@ class RemoteTier {
   explicit RemoteTier(const Settings& settings);
 
   int held(std::span<const std::uint64_t> blocks);                // so many from the first on; counts as a use
+  int remember(std::span<const std::uint64_t> blocks);            // has them from now on; how many it lacked
   void store(std::span<const std::uint64_t> blocks, double now);  // those that it lacks are written
 
   SharedLink& reads() { return reads_; }

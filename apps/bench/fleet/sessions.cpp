@@ -97,19 +97,25 @@ Sessions::Turn Sessions::take() {
   }
   Session& s = sessions_[at];
   ask(s);
+  Turn turn = request_of(s, s.answer);
+  turn.session = at;
+  return turn;
+}
+
+Sessions::Turn Sessions::request_of(const Session& s, int answer) const {
   RequestFields fields;
   fields.id = "-";
   fields.prompt.reserve(static_cast<std::size_t>(shape_.app_tokens + s.said));
   for (int i = 0; i < shape_.app_tokens; ++i) fields.prompt.push_back(token_of(app_text(seed_, s.app), i));
   const std::uint64_t text = session_text(seed_, s.id);
   for (int i = 0; i < s.said; ++i) fields.prompt.push_back(token_of(text, i));
-  fields.sampling.max_new_tokens = s.answer;
+  fields.sampling.max_new_tokens = answer;
   fields.sampling.temperature = 0;
   fields.sampling.seed = s.id;
   fields.sampling.ignore_eos = true;
   const ModelLimits limits{PromptEncoder::vocabulary, PromptEncoder::vocabulary, PromptEncoder::vocabulary, true, 0};
   Request request = Request::make(std::move(fields), limits).value();
-  return {std::make_shared<SessionRequest>(std::move(request), s.answer, text, s.said), s.id, at};
+  return {std::make_shared<SessionRequest>(std::move(request), answer, text, s.said), s.id, 0};
 }
 
 void Sessions::ended(std::size_t at, double now) {

@@ -2,7 +2,7 @@
 //
 // A session begins at any time (Poisson), with one of some applications, whose system prompts are shared by all sessions
 // and of which few are asked often (Zipf). Each turn's prompt is all that was said before and a new question; the next turn
-// comes some time after the answer. Some have begun before the start. Nothing of a session is kept but its numbers: its tokens are a function of them.
+// comes some time after the answer. Some have begun before the start, as many as pause at any time. Nothing of a session is kept but its numbers: its tokens are a function of them.
 // Units:   tokens, seconds. Threads: one. Fails: never. Memory: a few numbers for each open session.
 #pragma once
 
@@ -39,6 +39,12 @@ class Sessions {
   double next_due() const;                      // when the next turn comes
   Turn take();                                  // that turn
   void ended(std::size_t session, double now);  // its turn was answered
+  // Of every session that had begun before the start: what was said of it by then, as a prompt.
+  template <class F>
+  void for_each_begun(F&& seen) const {
+    for (const Session& session : sessions_)
+      if (session.turn > 0) seen(request_of(session, 1));
+  }
   std::size_t open() const { return sessions_.size() - free_.size(); }
 
  private:
@@ -54,6 +60,7 @@ class Sessions {
     bool operator>(const Due& other) const { return std::tie(time, session) > std::tie(other.time, other.session); }
   };
 
+  Turn request_of(const Session& session, int answer) const;
   std::size_t begin_session();
   void ask(Session& session) const;
   static void answered(Session& session);
