@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/plot/chart.h"
 #include "bench/serving/report.h"
 
 namespace espalier::bench {
 namespace {
-
-std::string rate_text(double rate) {
-  return std::isinf(rate) ? "inf" : fmt::format("{:g}", rate);
-}
 
 std::string percent_or_dash(const std::optional<double>& share) {
   return share ? fmt::format("{:.1f} %", 100 * *share) : "-";

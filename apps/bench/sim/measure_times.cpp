@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 
 #include "bench/load/random.h"
 #include "bench/load/statistics.h"
@@ -18,19 +19,27 @@ constexpr int kRunning = 64;
 
 class ObservedRunner final : public StepRunner {
  public:
-  explicit ObservedRunner(StepRunner& runner) : runner_(runner) {}
+  // alone: one thread computes, so the processor's time is what it takes, whatever others do beside it.
+  ObservedRunner(StepRunner& runner, bool alone) : runner_(runner), alone_(alone) {}
   std::vector<espalier::Outcome> run(const StepPlan& plan) override {
     const StepWork work = StepWork::of(plan);
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now();
     auto outcomes = runner_.run(plan);
-    steps.push_back({work, seconds_of(std::chrono::steady_clock::now() - start)});
+    steps.push_back({work, now() - start});
     return outcomes;
   }
   void copy(const ExtentList& from, const ExtentList& to) override { runner_.copy(from, to); }
   std::vector<ObservedStep> steps;
 
  private:
+  double now() const {
+    timespec t{};
+    clock_gettime(alone_ ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
   StepRunner& runner_;
+  const bool alone_;
 };
 
 struct Load {
@@ -86,7 +95,7 @@ MeasuredTimes fit_times(const std::vector<ObservedStep>& steps) {
       x[i] = square[i][i] > 0 ? std::max(0.0, rest / square[i][i]) : 0;
     }
   MeasuredTimes m;
-  m.times = {x[0], x[1], x[2], x[3]};
+  m.times = {x[0], x[1], x[2], x[3], {}};
   m.steps = steps.size();
   std::vector<double> errors, full;
   for (const ObservedStep& s : steps) {
@@ -111,7 +120,7 @@ Result<MeasuredTimes> measure_times(const EngineOptions& options) {
   ESP_TRY(KvPools kv, KvPools::allocate({decoder->keeps().per_token, chosen.kv}, kPool));
   EngineMetrics metrics;
   ModelRunner runner(*decoder, kv, nullptr, team, {}, metrics);
-  ObservedRunner observed(runner);
+  ObservedRunner observed(runner, chosen.threads == 1);
   EngineCore core(core_options, observed, kPool, metrics);
   const int context = static_cast<int>(std::min<std::int64_t>(files.config.context_length, kPool));
   const ModelLimits limits{files.config.vocabulary, context, kPool, false, 0};

@@ -1,7 +1,7 @@
 // measure_times.h: the coefficients of StepTimes, fitted to steps of a real model on this machine.
 //
 // The model runs prompts of several lengths and batches of several sizes through the real scheduler; every step's work
-// and time are one observation, and the fit has the least squared relative error with no coefficient below 0.
+// and time (of one thread: its processor's) are one observation, and the fit has the least squared relative error with no coefficient below 0.
 // Units:   seconds. Threads: one caller; a team of the engine's computes.
 // Fails:   what opening a model fails with.
 #pragma once

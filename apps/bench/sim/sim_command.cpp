@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench/fleet/day_report.h"
 #include "bench/load/random.h"
 #include "bench/serving/console.h"
 #include "bench/serving/measure.h"
@@ -40,15 +41,24 @@ void shuffle(Workload& workload, std::uint64_t seed) {
     std::swap(workload.items[i - 1], workload.items[random.below(i)]);
 }
 
+Fleet::Settings fleet_of(const SimOptions& o) {
+  Fleet::Settings fleet = o.fleet.fleet;
+  fleet.router.seed = o.load.dataset.seed;
+  CoreOptions& core = fleet.server.core;
+  core.max_running = o.max_running;
+  core.prefill_chunk = o.chunk;
+  core.target_itl = o.target_itl_ms / 1000;
+  core.fair_tenants = o.fair_tenants;
+  core.conservativeness = o.conservativeness;
+  core.radix_cache = !o.no_cache;
+  fleet.server.times = o.times;
+  return fleet;
+}
+
 SimSettings settings_of(const SimOptions& o, const Workload& workload) {
   SimSettings s;
-  s.transport.core.max_running = o.max_running;
-  s.transport.core.prefill_chunk = o.chunk;
-  s.transport.core.target_itl = o.target_itl_ms / 1000;
-  s.transport.core.fair_tenants = o.fair_tenants;
-  s.transport.core.conservativeness = o.conservativeness;
-  s.transport.core.radix_cache = !o.no_cache;
-  s.transport.times = o.times;
+  s.transport.fleet = fleet_of(o);
+  s.transport.fleet.remote = o.fleet.tiers.front();
   s.transport.seed = o.load.dataset.seed;
   s.transport.tenants = o.tenants;
   s.pace.arrivals = {o.load.rates.front(), o.load.burstiness, o.load.dataset.seed, o.load.ramp};
@@ -86,21 +96,82 @@ void simulate_all(const SimOptions& o, const SimWorkload& workload, const std::s
     fmt::print("{}", sim_heading(workload, settings, settings.pace.items, ids));
     fmt::print("{}", sim_columns());
   }
-  for (const int pool : pools_of(o, workload))
-    for (const auto& [policy_name, policy] : o.schedule)
-      for (const auto& [eviction_name, eviction] : o.evict) {
-        if (interrupted()) return;
-        settings.transport.pool_tokens = pool;
-        settings.transport.core.policy = policy;
-        settings.transport.core.eviction = eviction;
-        print_row(o, {workload.workload().name, policy_name, eviction_name, pool, workload.working_set(),
-                      simulate(workload, settings, interrupted)});
+  Fleet::Settings& fleet = settings.transport.fleet;
+  for (const int replicas : o.fleet.replicas)
+    for (std::size_t router = 0; router < (replicas > 1 ? o.fleet.policies.size() : 1); ++router)
+      for (const int pool : pools_of(o, workload))
+        for (const auto& [policy_name, policy] : o.schedule)
+          for (const auto& [eviction_name, eviction] : o.evict) {
+            if (interrupted()) return;
+            fleet.replicas = replicas;
+            fleet.router.policy = o.fleet.policies[router];
+            fleet.server.pool_tokens = pool;
+            fleet.server.core.policy = policy;
+            fleet.server.core.eviction = eviction;
+            SimRow row{workload.workload().name, policy_name, eviction_name, pool, workload.working_set(), {}};
+            if (o.fleet.is_fleet()) row.fleet = {replicas, replicas > 1 ? o.fleet.routers[router] : "none"};
+            row.report = simulate(workload, settings, interrupted);
+            print_row(o, row);
+          }
+}
+
+std::string day_name(const SimOptions& o, std::size_t router, std::size_t tier) {
+  if (o.fleet.remotes[tier] == "none") return o.fleet.routers[router];
+  return o.fleet.routers[router] + ", remote tier " + o.fleet.remotes[tier];
+}
+
+DayRow simulated_row(const SimOptions& o, const DaySettings& day, const std::string& name) {
+  DayRow row{name,
+             o.schedule.front().name,
+             day.fleet.replicas,
+             day.fleet.prompt_servers,
+             day.fleet.server.ranks.ranks,
+             o.fleet.replica_cost,
+             simulate_day(day, interrupted)};
+  std::fputs(o.json ? (day_json(row).dump() + "\n").c_str() : day_lines(row).c_str(), stdout);
+  std::fflush(stdout);
+  double calls = 0;
+  for (const WindowReport& level : row.report.levels) calls += level.calls;
+  // Not on stdout: it is another one each time.
+  fmt::print(stderr, "espalier: {:.0f} calls in the windows, {:.1f} s of this processor\n", calls,
+             row.report.day.host_seconds);
+  return row;
+}
+
+Result<> simulate_days(const SimOptions& o) {
+  DaySettings day = o.fleet.day;
+  day.fleet = fleet_of(o);
+  day.requests_per_day = o.fleet.requests_per_day;
+  day.seed = o.load.dataset.seed;
+  day.fleet.server.core.end_tokens = {PromptEncoder::end_token};
+  day.fleet.server.pool_tokens = o.pool_tokens.empty() ? o.fleet.of_machine->pool_tokens : o.pool_tokens.front();
+  day.fleet.server.core.policy = o.schedule.front().policy;
+  day.fleet.server.core.eviction = o.evict.front().kind;
+  if (!o.json)
+    fmt::print("{}", day_heading(day, o.fleet.each_replica,
+                                 !o.cost.empty() || !o.measure.empty() ? "steps by --cost or --measure"
+                                                                       : std::string(o.fleet.of_machine->what)));
+  std::vector<DayRow> rows;
+  for (std::size_t router = 0; router < o.fleet.policies.size(); ++router)
+    for (std::size_t tier = 0; tier < o.fleet.tiers.size(); ++tier)
+      for (const int replicas : o.fleet.replicas) {
+        if (interrupted()) return success();
+        day.fleet.replicas = replicas;
+        day.fleet.router.policy = o.fleet.policies[router];
+        day.fleet.remote = o.fleet.tiers[tier];
+        day.requests_per_day = o.fleet.requests_per_day * (o.fleet.each_replica ? replicas : 1);
+        rows.push_back(simulated_row(o, day, day_name(o, router, tier)));
       }
+  if (o.fleet.plot.empty()) return success();
+  const std::string title = fmt::format("Simulated: {:g} requests a day{}", o.fleet.requests_per_day,
+                                        o.fleet.each_replica ? " for each server" : "");
+  return plot_days(o.fleet.plot, rows, title);
 }
 
 Result<> take_times(SimOptions& o, const FindModel& find_model) {
   if (o.measure.empty()) return success();
   EngineOptions engine;
+  engine.threads = o.threads;
   ESP_TRY(engine.model_path, find_model(o.measure));
   ESP_TRY(const MeasuredTimes m, measure_times(engine));
   o.times = m.times;
@@ -148,6 +219,7 @@ Result<> run(SimOptions& o, const FindModel& find_model) {
     return success();
   }
   catch_interrupts();
+  if (o.fleet.requests_per_day > 0) return simulate_days(o);
   std::shared_ptr<const Tokenizer> tokenizer = o.load.dataset.tokenizer;
   if (!o.model.empty()) {
     EngineOptions engine;
@@ -182,7 +254,9 @@ std::function<int()> add_sim(CLI::App& bench, FindModel find_model) {
       "  espalier bench sim --dataset-path llm_judge.jsonl.gz --pool-share 0.1,0.5,2 --eviction lru,lfu,cost\n"
       "  espalier bench sim --dataset-path mmlu_5shot.jsonl.gz --num-prompts 1000000\n"
       "  espalier bench sim --planning --policy lpm,fcfs\n"
-      "More: docs/benchmarks.md");
+      "  espalier bench sim --dataset-path mmlu_5shot.jsonl.gz --replicas 3 --router cache_aware,round_robin\n"
+      "  espalier bench sim --requests-per-day 1e9 --replicas 250,1000 --machine llama-8b-h200 --replica-cost 3\n"
+      "More: docs/benchmarks.md, docs/scale.md");
   add_sim_flags(*verb, *o);
   return [o, find_model = std::move(find_model)] {
     const auto done = run(*o, find_model);

@@ -53,16 +53,19 @@ void add_sim_flags(CLI::App& app, SimOptions& o) {
                              "a step of 64",
                              StepTimes().text()));
   app.add_option("--measure", o.measure, "fit these four to a model on this machine first, and print them");
+  option(app, "--threads", o.threads, "of --measure; 0: one a performance core")->check(CLI::Range(0, 4096));
   app.add_flag("--planning", o.planning,
                "instead: this machine's own time for planning, with --max-running-requests running and "
                "--planning-waiting waiting");
   option(app, "--planning-waiting", o.planning_waiting, "requests that wait under --planning")
       ->check(CLI::Range(1, 1'000'000));
   app.add_flag("--json", o.json, "one JSON object a row instead of tables");
+  add_fleet_flags(app, o.fleet);
 }
 
 Result<> check(SimOptions& o) {
-  if (!o.planning) ESP_CHECK(check(o.load));
+  if (!o.planning && o.fleet.requests_per_day <= 0) ESP_CHECK(check(o.load));
+  ESP_CHECK(check(o.fleet));
   for (const std::string& name : o.policies) {
     EngineOptions engine;
     engine.schedule_policy = name;
@@ -82,6 +85,9 @@ Result<> check(SimOptions& o) {
   }
   if (!o.cost.empty() && !o.measure.empty())
     return bad_request("--cost and --measure both say what a step takes: leave one out", "cost");
+  if ((!o.cost.empty() || !o.measure.empty()) && !o.fleet.machine.empty())
+    return bad_request("--machine says what a step takes, as --cost and --measure do: leave one out", "machine");
+  o.times = o.fleet.of_machine->times;
   if (!o.cost.empty()) {
     ESP_TRY(o.times, StepTimes::parse(o.cost));
   }

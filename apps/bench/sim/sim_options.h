@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/fleet/fleet_options.h"
 #include "bench/serving/load_options.h"
 #include "bench/sim/simulation.h"
 
@@ -13,6 +14,7 @@ namespace espalier::bench {
 
 struct SimOptions {
   LoadOptions load;
+  FleetOptions fleet;
   std::vector<std::string> policies = {"lpm"}, evictions = {"lru"};
   std::vector<int> pool_tokens;
   std::vector<double> pool_shares;  // of the working set
@@ -20,6 +22,7 @@ struct SimOptions {
   double target_itl_ms = 0, conservativeness = 1;
   bool fair_tenants = false, no_cache = false, shuffle = false;
   std::string cost, measure, model;
+  int threads = 0;  // of --measure
   bool planning = false, json = false;
   int planning_waiting = 10'000;
 

@@ -2,6 +2,7 @@
 // Units:   seconds in reports, ms in JSON keys that say so. Threads: pure functions. Fails: never.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/json/json.h"
@@ -14,6 +15,11 @@ struct SimRow {
   int pool_tokens = 0;
   std::int64_t working_set = 0;
   SimReport report;
+  struct OfFleet {
+    int replicas = 1;
+    std::string router;
+  };
+  std::optional<OfFleet> fleet = std::nullopt;  // none: one server
 };
 
 std::string sim_heading(const SimWorkload& workload, const SimSettings& settings, std::size_t items,

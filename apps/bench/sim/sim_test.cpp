@@ -58,7 +58,7 @@ Workload shared_prefixes(int vocabulary, int groups, int each, int system, int q
 
 SimSettings settings(int pool, std::size_t concurrency) {
   SimSettings s;
-  s.transport.pool_tokens = pool;
+  s.transport.fleet.server.pool_tokens = pool;
   s.transport.seed = kSeed;
   s.pace.max_concurrency = concurrency;
   return s;
@@ -69,7 +69,11 @@ TEST(StepTimes, SayWhatTheyRead) {
   ASSERT_TRUE(times.ok());
   EXPECT_EQ(StepTimes::parse(times->text())->text(), times->text());
   EXPECT_DOUBLE_EQ((StepWork{100, 3, 1000}.seconds(*times)), 0.01 + 0.05 + 0.003 + 0.0002);
-  for (const char* bad : {"", "1", "1,2,3", "1,2,3,4,5", "0,1,1,1", "1,-1,1,1", "1,1,x,1", "nan,1,1,1"}) {
+  const auto two_attentions = StepTimes::parse("0.01,0.0005,0.001,2e-07,3e-06");
+  ASSERT_TRUE(two_attentions.ok());
+  EXPECT_EQ(StepTimes::parse(two_attentions->text())->text(), two_attentions->text());
+  EXPECT_DOUBLE_EQ((StepWork{100, 3, 1000, 10}.seconds(*two_attentions)), 0.01 + 0.05 + 0.003 + 990 * 2e-7 + 10 * 3e-6);
+  for (const char* bad : {"", "1", "1,2,3", "1,2,3,4,", "1,2,3,4,5,6", "0,1,1,1", "1,-1,1,1", "1,1,x,1", "nan,1,1,1"}) {
     const auto refused = StepTimes::parse(bad);
     ASSERT_FALSE(refused.ok()) << bad;
     EXPECT_EQ(refused.error().field, "cost");
@@ -168,7 +172,7 @@ TEST(Simulation, TakesTheTimeOfItsSteps) {
                                         "\n");
   const SimWorkload ready(std::move(one), encoder, kSeed);
   SimSettings s = settings(1000, 1);
-  s.transport.times = {0.5, 0.25, 0.125, 0};
+  s.transport.fleet.server.times = {0.5, 0.25, 0.125, 0};
   const SimReport report = simulate(ready, s);
   EXPECT_DOUBLE_EQ(report.wait.mean, 0);
   EXPECT_DOUBLE_EQ(report.ttft.mean, 0.5 + 5 * 0.25);
@@ -184,7 +188,7 @@ TEST(Simulation, ACallThatComesWhileAStepRunsWaitsForItsEnd) {
                                         "\n");
   const SimWorkload ready(std::move(two), encoder, kSeed);
   SimSettings s = settings(1000, 8);
-  s.transport.times = {1, 0.25, 1, 0};  // the first takes until 2 s, the second a further 1.5 s
+  s.transport.fleet.server.times = {1, 0.25, 1, 0};  // the first takes until 2 s, the second a further 1.5 s
   s.pace.recorded_arrivals = true;
   const SimReport report = simulate(ready, s);
   EXPECT_DOUBLE_EQ(report.wait.most, 0.5);
@@ -246,7 +250,7 @@ TEST_P(AgainstAModel, EveryRequestFindsTheSameCachedTokens) {
   const PromptEncoder encoder;
   const SimWorkload ready(std::move(workload), encoder, kSeed);
   SimSettings s = settings(kPool, 1);
-  s.transport.core.eviction = GetParam();
+  s.transport.fleet.server.core.eviction = GetParam();
   s.transport.on_call = [&](const SimCall& call) { simulated.push_back(call.cached_tokens); };
   const SimReport report = simulate(ready, s);
   EXPECT_GT(report.evicted_tokens, 0);

@@ -9,6 +9,22 @@
 
 namespace espalier::bench {
 
+namespace {
+
+// Common words, decided by a seed, with the ids of its round.
+struct WordsRequest final : PlannedRequest {
+  WordsRequest(Request asked, int length, const Answers& from, std::uint64_t by_seed, std::uint64_t in_round)
+      : PlannedRequest(std::move(asked), length), words(from), seed(by_seed), round(in_round) {}
+  TokenId answer(int choice, int position) const override {
+    return PromptEncoder::in_round(words.token(seed + static_cast<std::uint64_t>(choice), position), round);
+  }
+
+  const Answers& words;
+  const std::uint64_t seed, round;
+};
+
+}  // namespace
+
 SimTransport::SimTransport(const Workload& workload, const std::vector<PromptIds>& prompts,
                            const PromptEncoder& encoder, const Answers& answers, Settings settings)
     : workload_(workload),
@@ -16,10 +32,8 @@ SimTransport::SimTransport(const Workload& workload, const std::vector<PromptIds
       encoder_(encoder),
       answers_(answers),
       settings_(std::move(settings)),
-      model_(clock_, settings_.times, answers),
-      core_(settings_.core, model_, settings_.pool_tokens, metrics_, [this] { return clock_.now(); }),
-      ideal_(settings_.kept_rounds),
-      now_(clock_.nanoseconds()) {}
+      fleet_(settings_.fleet, [this](const FleetEnd& end) { finish(end); }),
+      ideal_(settings_.kept_rounds) {}
 
 PromptIds SimTransport::prompt_of(const Call& call, std::uint64_t round) const {
   const std::size_t base = call.item % workload_.items.size();
@@ -50,17 +64,17 @@ Result<Request> SimTransport::request_of(const Call& call, std::vector<TokenId> 
   fields.sampling.ignore_eos = call.ignore_eos;
   if (settings_.tenants > 0)
     fields.tenant = fmt::format("tenant {}", call.item % static_cast<std::size_t>(settings_.tenants));
-  const ModelLimits limits{PromptEncoder::vocabulary, PromptEncoder::vocabulary, settings_.pool_tokens, true, 0};
+  const ModelLimits limits{PromptEncoder::vocabulary, PromptEncoder::vocabulary, settings_.fleet.server.pool_tokens,
+                           true, 0};
   return Request::make(std::move(fields), limits);
 }
 
 // Only a program's later calls can begin with an answer; those of requests count as what a cache must hold.
-void SimTransport::keep_answer(const PlannedRequest& request, const Call& call, bool of_program) {
-  if (!of_program) return;
+void SimTransport::keep_answer(const PlannedRequest& request, const Call& call, std::uint64_t round) {
   std::vector<TokenId> output;
   for (int i = 0; i + 1 < request.answer_length || (i < request.answer_length && call.ignore_eos); ++i)
-    output.push_back(PromptEncoder::in_round(answers_.token(request.seed_of(0), i), request.answer_round));
-  ideal_.add_output(output, request.answer_round);
+    output.push_back(request.answer(0, i));
+  ideal_.add_output(output, round);
 }
 
 void SimTransport::send(const Call& call, Done done) {
@@ -81,24 +95,13 @@ void SimTransport::send(const Call& call, Done done) {
     return;
   }
   counts_.ideal_tokens += static_cast<std::int64_t>(ideal.length);
+  const int length = std::min(answer_length(call), request->max_new_tokens());
+  auto planned = std::make_shared<WordsRequest>(std::move(request).value(), length, answers_, seed, round);
+  if (of_program) keep_answer(*planned, call, round);
   auto pending = std::make_unique<Pending>();
-  pending->request = std::make_shared<PlannedRequest>(std::move(request).value(), seed, answer_length(call), round);
-  PlannedRequest& planned = *pending->request;
-  planned.answer_length = std::min(planned.answer_length, planned.max_new_tokens());
-  planned.call = ++last_call_;
-  keep_answer(planned, call, of_program);
-  pending->channel = std::make_shared<StreamChannel>(planned.id(), planned.sampling().n, [] {});
-  pending->done = std::move(done);
-  pending->call = {call.item, call.number, prompt_tokens, 0, 0};
-  pending->of_program = of_program;
-  pending->open_choices = planned.sampling().n;
-  pending->outcome.sent = now();
-  // It is there from now on, also when a step is under way that began before and ends later.
-  const std::int64_t end_of_step = clock_.nanoseconds();
-  clock_.set(now_);
-  core_.add({pending->request, pending->channel});
-  clock_.set(end_of_step);
-  pending_.emplace(planned.call, std::move(pending));
+  *pending = {std::move(done), {call.item, call.number, prompt_tokens, 0, 0}, of_program, now(), planned};
+  pending_.emplace(++last_call_, std::move(pending));
+  fleet_.send(std::move(planned), call.item, last_call_);
 }
 
 void SimTransport::score(const std::string&, int, const std::vector<std::string>&, Scored done) {
@@ -106,73 +109,48 @@ void SimTransport::score(const std::string&, int, const std::vector<std::string>
 }
 
 void SimTransport::run(double until) {
-  // Time always goes on: `until` rounded to a nanosecond may lie just before what is due then.
-  const auto end = std::max(static_cast<std::int64_t>(std::llround(std::min(1e9 * until, 9e18))), now_ + 1);
-  if (now_ == clock_.nanoseconds()) {  // no step is under way
-    if (core_.idle() || !core_.step()) {
-      now_ = std::max(now_, end);
-      clock_.set(now_);
-      deliver();
-      return;
-    }
-    ended_ = model_.take_ended();
-  }
-  now_ = std::max(now_, std::min(end, clock_.nanoseconds()));
-  if (now_ == clock_.nanoseconds()) deliver();
+  // `until` rounded to a nanosecond may lie just before what is due then; time always goes on.
+  fleet_.run(static_cast<std::int64_t>(std::llround(std::min(1e9 * until, 9e18))));
+  deliver_refused();
 }
 
-void SimTransport::deliver() {
+void SimTransport::deliver_refused() {
   for (auto& [done, outcome] : std::exchange(refused_, {})) {
     ++counts_.failed;
     if (counts_.first_error.empty()) counts_.first_error = outcome.error;
     outcome.sent = outcome.ended = now();
     done(std::move(outcome));
   }
-  for (const std::size_t number : std::exchange(ended_, {})) {
-    const auto found = pending_.find(number);
-    if (found == pending_.end()) continue;
-    read_events(*found->second);
-    if (found->second->open_choices == 0) finish(number);
-  }
 }
 
-void SimTransport::read_events(Pending& pending) {
-  std::vector<StreamEvent> events;
-  pending.channel->take(events);
-  for (const StreamEvent& event : events) {
-    const auto* end = std::get_if<FinishEvent>(&event);
-    if (!end) continue;
-    --pending.open_choices;
-    pending.call.output_tokens += end->usage.completion_tokens;
-    if (end->choice > 0) continue;
-    pending.call.cached_tokens = end->usage.cached_tokens;
-    pending.outcome.ok = end->reason != FinishReason::error;
-    pending.outcome.error = end->error.message;
-    counts_.waits.push_back(end->timing.queued);
-    counts_.first_tokens.push_back(end->timing.first_token);
-    counts_.ends.push_back(end->timing.finished);
-    pending.outcome.first_token = pending.outcome.sent + end->timing.first_token;
-  }
-}
-
-void SimTransport::finish(std::size_t number) {
-  const auto found = pending_.find(number);
+void SimTransport::finish(const FleetEnd& end) {
+  const auto found = pending_.find(end.tag);
   const std::unique_ptr<Pending> pending = std::move(found->second);
   pending_.erase(found);
-  const SimCall& call = pending->call;
+  SimCall& call = pending->call;
+  call.cached_tokens = end.cached_tokens;
+  call.output_tokens = end.output_tokens;
   ++counts_.calls;
   counts_.prompt_tokens += call.prompt_tokens;
   counts_.cached_tokens += call.cached_tokens;
   counts_.output_tokens += call.output_tokens;
+  counts_.brought_tokens += end.brought_tokens;
+  counts_.waits.push_back(end.queued);
+  counts_.first_tokens.push_back(end.first_token);
+  counts_.ends.push_back(end.finished);
   if (settings_.on_call) settings_.on_call(call);
-  Outcome& outcome = pending->outcome;
+  Outcome outcome;
+  outcome.ok = end.ok;
+  outcome.error = end.error;
+  outcome.sent = pending->sent;
+  outcome.first_token = pending->sent + end.first_token;
   outcome.ended = now();
   outcome.prompt_tokens = call.prompt_tokens;
   outcome.output_tokens = call.output_tokens;
   outcome.cached_tokens = call.cached_tokens;
-  const PlannedRequest& request = *pending->request;
+  const auto& request = static_cast<const WordsRequest&>(*pending->request);
   const bool has_end = request.answer_length < request.max_new_tokens();
-  if (pending->of_program) outcome.text = answers_.text(request.seed_of(0), request.answer_length - (has_end ? 1 : 0));
+  if (pending->of_program) outcome.text = answers_.text(request.seed, request.answer_length - (has_end ? 1 : 0));
   pending->done(std::move(outcome));
 }
 

@@ -1,7 +1,7 @@
-// sim_transport.h: a server of which everything is real but the model and the time: requests go to an EngineCore that a
-// cost model drives.
+// sim_transport.h: calls of a workload to simulated servers: one, or a fleet behind a router (bench/fleet/fleet.h).
 //
 // A call that is sent while a step is under way waits for its end, as it would in a server. Selects are generated.
+// Routers that look at clients see items.
 // Units:   seconds on the simulated clock.
 // Threads: one.
 // Fails:   calls that the engine refuses (a prompt larger than the pool) have a failed Outcome.
@@ -12,18 +12,18 @@
 #include <memory>
 #include <vector>
 
+#include "bench/fleet/fleet.h"
 #include "bench/load/transport.h"
 #include "bench/sim/ideal_cache.h"
-#include "bench/sim/simulated_model.h"
 #include "bench/workload/workload.h"
-#include "engine/step/engine_core.h"
 
 namespace espalier::bench {
 
 struct SimCounts {
   std::int64_t calls = 0, failed = 0;
   std::int64_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0, ideal_tokens = 0;
-  int longest = 0;  // prompt and allowed output of a call
+  std::int64_t brought_tokens = 0;  // of cached ones, those that came over a link
+  int longest = 0;                  // prompt and allowed output of a call
   std::string first_error;
   std::vector<double> waits, first_tokens, ends;  // seconds, of each call
 };
@@ -37,9 +37,7 @@ struct SimCall {
 class SimTransport final : public Transport {
  public:
   struct Settings {
-    CoreOptions core;
-    int pool_tokens = 0;
-    StepTimes times;
+    Fleet::Settings fleet;
     std::uint64_t seed = 42;
     int tenants = 0;  // items are dealt to so many; 0: none is named
     std::size_t kept_rounds = 3;
@@ -55,31 +53,27 @@ class SimTransport final : public Transport {
              Scored done) override;
   bool scores_choices() const override { return false; }
   void run(double until) override;
-  double now() const override { return 1e-9 * static_cast<double>(now_); }
+  double now() const override { return 1e-9 * static_cast<double>(fleet_.now()); }
 
   const SimCounts& counts() const { return counts_; }
-  const EngineMetrics& metrics() const { return metrics_; }
-  const EngineCore& core() const { return core_; }
+  const Fleet& fleet() const { return fleet_; }
   std::int64_t working_set() const { return ideal_.distinct_tokens(); }
 
  private:
   struct Pending {
-    std::shared_ptr<PlannedRequest> request;
-    std::shared_ptr<StreamChannel> channel;
     Done done;
     SimCall call;
     bool of_program = false;
-    int open_choices = 1;
-    Outcome outcome;
+    double sent = 0;
+    std::shared_ptr<const PlannedRequest> request;
   };
 
   PromptIds prompt_of(const Call& call, std::uint64_t round) const;
   int answer_length(const Call& call) const;
   Result<Request> request_of(const Call& call, std::vector<TokenId> ids, std::uint64_t seed) const;
-  void keep_answer(const PlannedRequest& request, const Call& call, bool of_program);
-  void deliver();
-  void read_events(Pending& pending);
-  void finish(std::size_t number);
+  void keep_answer(const PlannedRequest& request, const Call& call, std::uint64_t round);
+  void deliver_refused();
+  void finish(const FleetEnd& end);
 
   const Workload& workload_;
   const std::vector<PromptIds>& prompts_;
@@ -87,17 +81,12 @@ class SimTransport final : public Transport {
   const Answers& answers_;
   const Settings settings_;
 
-  SimulatedClock clock_;
-  SimulatedModel model_;
-  EngineMetrics metrics_;
-  EngineCore core_;
+  Fleet fleet_;
   IdealCache ideal_;
   SimCounts counts_;
 
-  std::int64_t now_;  // nanoseconds; behind the clock while a step is under way
   std::size_t last_call_ = 0;
   boost::unordered_flat_map<std::size_t, std::unique_ptr<Pending>> pending_;
-  std::vector<std::size_t> ended_;  // by the step under way
   std::vector<std::pair<Done, Outcome>> refused_;
 };
 

@@ -3,25 +3,58 @@
 #include <cmath>
 
 namespace espalier::bench {
+namespace {
 
-std::vector<espalier::Outcome> SimulatedModel::run(const StepPlan& plan) {
-  clock_.set(clock_.nanoseconds() + std::llround(1e9 * StepWork::of(plan).seconds(times_)));
-  std::vector<espalier::Outcome> outcomes(plan.rows.size());
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const Sequence& s = *plan.rows[i].sequence;
-    outcomes[i].token = next_token(s);
-    const auto& planned = static_cast<const PlannedRequest&>(*s.request);
-    if (s.generated() + 1 >= planned.answer_length) ended_.push_back(planned.call);
-  }
-  return outcomes;
-}
-
-TokenId SimulatedModel::next_token(const Sequence& s) const {
-  const auto& planned = static_cast<const PlannedRequest&>(*s.request);
+TokenId next_token(const Sequence& s, const PlannedRequest& planned) {
   const int position = s.generated();
   if (position + 1 >= planned.answer_length && planned.answer_length < planned.max_new_tokens())
     return PromptEncoder::end_token;
-  return PromptEncoder::in_round(answers_.token(planned.seed_of(s.choice), position), planned.answer_round);
+  return planned.answer(s.choice, position);
+}
+
+}  // namespace
+
+void StepShares::add(const StepShares& other) {
+  base += other.base;
+  prompts += other.prompts;
+  decoding += other.decoding;
+  attention += other.attention;
+  gathers += other.gathers;
+  gathered_bytes += other.gathered_bytes;
+  steps += other.steps;
+}
+
+StepShares SimulatedModel::shares_of(const StepPlan& plan) const {
+  const StepWork work = StepWork::of(plan);
+  const double rows = work.prompt_rows + work.decode_rows, wanted = static_cast<double>(plan.rows.size());
+  const double share = ranks_.compute_share();
+  return {share * times_.base,
+          share * work.prompt_rows * times_.prefill,
+          share * work.decode_rows * times_.decode,
+          share * work.attention_seconds(times_),
+          ranks_.gather_seconds(rows, wanted),
+          ranks_.received_bytes(rows, wanted),
+          1};
+}
+
+std::vector<espalier::Outcome> SimulatedModel::run(const StepPlan& plan) {
+  const StepShares shares = shares_of(plan);
+  const double seconds = ranks_.ranks == 1 ? StepWork::of(plan).seconds(times_) : shares.seconds();
+  clock_.set(clock_.nanoseconds() + std::llround(1e9 * seconds));
+  const std::int64_t now = clock_.nanoseconds();
+  const bool watched = now >= watch_.from && now < watch_.until;
+  if (watched) watch_.shares.add(shares);
+  std::vector<espalier::Outcome> outcomes(plan.rows.size());
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const Sequence& s = *plan.rows[i].sequence;
+    const auto& planned = static_cast<const PlannedRequest&>(*s.request);
+    outcomes[i].token = next_token(s, planned);
+    if (s.generated() + 1 >= planned.answer_length) ended_.push_back(planned.call);
+    if (s.choice > 0) continue;
+    const std::int64_t before = std::exchange(planned.last_token, now);
+    if (watched && before > 0) watch_.gaps.add(1e-9 * static_cast<double>(now - before));
+  }
+  return outcomes;
 }
 
 }  // namespace espalier::bench

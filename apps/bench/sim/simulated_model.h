@@ -5,8 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
+#include "bench/fleet/quantile_sketch.h"
+#include "bench/fleet/rank_group.h"
 #include "bench/sim/prompt_ids.h"
 #include "bench/sim/step_times.h"
 #include "engine/step/sequence.h"
@@ -27,21 +31,36 @@ class SimulatedClock {
 
 // A request, and what will be answered to each of its choices.
 struct PlannedRequest : Request {
-  PlannedRequest(Request request, std::uint64_t seed, int length, std::uint64_t round)
-      : Request(std::move(request)), answer_seed(seed), answer_length(length), answer_round(round) {}
+  PlannedRequest(Request request, int length) : Request(std::move(request)), answer_length(length) {}
+  virtual ~PlannedRequest() = default;
+  virtual TokenId answer(int choice, int position) const = 0;
 
-  std::uint64_t seed_of(int choice) const { return answer_seed + static_cast<std::uint64_t>(choice); }
+  int answer_length;                    // tokens, the end token among them when it is shorter than allowed
+  std::size_t call = 0;                 // whose it is
+  mutable std::int64_t last_token = 0;  // when its first choice had its last one; 0: none yet
+};
 
-  std::uint64_t answer_seed;
-  int answer_length;  // tokens, the end token among them when it is shorter than allowed
-  std::uint64_t answer_round;
-  std::size_t call = 0;  // whose it is
+// Where the time of steps goes, and what ranks tell each other.
+struct StepShares {
+  double base = 0, prompts = 0, decoding = 0, attention = 0, gathers = 0;  // seconds
+  double gathered_bytes = 0;                                               // received, by each rank
+  std::int64_t steps = 0;
+
+  double seconds() const { return base + prompts + decoding + attention + gathers; }
+  void add(const StepShares& other);
+};
+
+// What is collected of the steps that end in [from, until).
+struct StepWatch {
+  std::int64_t from = 0, until = std::numeric_limits<std::int64_t>::max();
+  StepShares shares;
+  QuantileSketch gaps;  // between the tokens of an output
 };
 
 class SimulatedModel final : public StepRunner {
  public:
-  SimulatedModel(SimulatedClock& clock, const StepTimes& times, const Answers& answers)
-      : clock_(clock), times_(times), answers_(answers) {}
+  SimulatedModel(SimulatedClock& clock, const StepTimes& times, const RankGroup& ranks, StepWatch& watch)
+      : clock_(clock), times_(times), ranks_(ranks), watch_(watch) {}
 
   std::vector<espalier::Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList&, const ExtentList&) override {}
@@ -50,11 +69,12 @@ class SimulatedModel final : public StepRunner {
   std::vector<std::size_t> take_ended() { return std::exchange(ended_, {}); }
 
  private:
-  TokenId next_token(const Sequence& sequence) const;
+  StepShares shares_of(const StepPlan& plan) const;
 
   SimulatedClock& clock_;
   const StepTimes times_;
-  const Answers& answers_;
+  const RankGroup ranks_;
+  StepWatch& watch_;
   std::vector<std::size_t> ended_;
 };
 

@@ -35,10 +35,10 @@ SimWorkload::SimWorkload(Workload workload, const PromptEncoder& encoder, std::u
     request->call.prompt = std::vector<TokenId>();  // kept once
   }
   SimSettings settings;
-  settings.transport.pool_tokens = kUnlimitedPool;
+  settings.transport.fleet.server.pool_tokens = kUnlimitedPool;
   settings.transport.seed = seed;
-  settings.transport.core.policy = SchedulePolicy::fcfs;
-  settings.transport.core.end_tokens = {PromptEncoder::end_token};
+  settings.transport.fleet.server.core.policy = SchedulePolicy::fcfs;
+  settings.transport.fleet.server.core.end_tokens = {PromptEncoder::end_token};
   settings.transport.on_call = [&](const SimCall& call) { answers += call.output_tokens; };
   settings.pace.max_concurrency = 64;
   SimTransport transport(workload_, prompts_, encoder_, answers_, settings.transport);
@@ -58,7 +58,7 @@ SimReport simulate(const SimWorkload& w, const SimSettings& settings, const std:
   const double before = processor_seconds();
   SimTransport::Settings with_rounds = settings.transport;
   with_rounds.kept_rounds = rounds_in_flight(settings.pace.max_concurrency, w.workload().items.size());
-  with_rounds.core.end_tokens = {PromptEncoder::end_token};
+  with_rounds.fleet.server.core.end_tokens = {PromptEncoder::end_token};
   SimTransport transport(w.workload(), w.prompts(), w.encoder(), w.answers(), with_rounds);
   const RunResult run = conduct(w.workload(), transport, {}, settings.pace, {{}, interrupted, false});
   SimReport r;
@@ -68,14 +68,23 @@ SimReport simulate(const SimWorkload& w, const SimSettings& settings, const std:
   r.e2e = summarise(std::exchange(r.counts.ends, {}));
   r.duration = run.seconds();
   r.items = run.ended;
-  const auto value = [](const Counter& counter) { return static_cast<std::int64_t>(counter.value()); };
-  const EngineMetrics& m = transport.metrics();
-  r.steps = value(m.steps);
-  r.retractions = value(m.preemptions);
-  r.retracted_tokens = value(m.retracted_tokens);
-  r.evicted_tokens = value(m.evicted_tokens);
-  r.computed_tokens = value(m.computed_tokens);
-  r.tokens_per_extent = share(value(m.read_tokens), value(m.read_extents));
+  const Fleet& fleet = transport.fleet();
+  std::int64_t read_tokens = 0, read_extents = 0;
+  const auto add = [](std::int64_t& to, const Counter& counter) { to += static_cast<std::int64_t>(counter.value()); };
+  for (int i = 0; i < fleet.servers(); ++i) {
+    const EngineMetrics& m = fleet.server(i).metrics();
+    r.busy_of.push_back(fleet.server(i).busy_seconds());
+    add(r.steps, m.steps);
+    add(r.retractions, m.preemptions);
+    add(r.retracted_tokens, m.retracted_tokens);
+    add(r.evicted_tokens, m.evicted_tokens);
+    add(r.computed_tokens, m.computed_tokens);
+    add(read_tokens, m.read_tokens);
+    add(read_extents, m.read_extents);
+  }
+  r.tokens_per_extent = share(read_tokens, read_extents);
+  r.traffic = fleet.traffic();
+  r.calls_of.assign(fleet.calls_of().begin(), fleet.calls_of().end());
   r.host_seconds = processor_seconds() - before;
   return r;
 }

@@ -48,6 +48,9 @@ struct SimReport {
   double tokens_per_extent = 0;  // that attention read: how fragmented the pool is
   double host_seconds = 0;       // of this process, for all of it
   std::size_t items = 0;
+  FleetTraffic traffic;
+  std::vector<std::int64_t> calls_of;  // of each server
+  std::vector<double> busy_of;         // seconds of its steps
 
   double hit_rate() const;
   double ideal_hit_rate() const;

@@ -122,6 +122,20 @@ bool SequenceMemory::take_state(ScheduledChunk& chunk) {
   return states_.take(s) || (disk_ && disk_->give_up() && states_.take(s));
 }
 
+int SequenceMemory::bring(const CacheKey& key) {
+  Match match = tree_.match(key);
+  const int missing = static_cast<int>(key.tokens.size()) - match.length;
+  if (missing <= 0) return match.length;
+  if (const int short_of = missing - allocator_.free_slots(); short_of > 0)
+    metrics_.evicted_tokens.add(static_cast<std::uint64_t>(tree_.evict(short_of)));
+  SlotCursor cursor;
+  cursor.follow(match.length > 0 ? match.extents.slot_at(match.length - 1) : -1, match.length);
+  auto slots = allocator_.allocate(missing, cursor);
+  if (!slots) return match.length;
+  tree_.extend(match.pin, key.tokens.subspan(static_cast<std::size_t>(match.length)), std::move(*slots), key.whole);
+  return static_cast<int>(key.tokens.size());
+}
+
 // --- looking from outside ---
 
 void SequenceMemory::clear() {

@@ -55,6 +55,10 @@ class SequenceMemory {
   // For guesses, before it is known how far the chunk will reach; what is left over goes back with what was refused.
   bool take_slots_to_guess(Sequence& sequence, int length);
 
+  // The tree holds all of the key from now on, in slots that nothing was written to; how many tokens it does hold: fewer
+  // where the pool has no room beside what runs.
+  int bring(const CacheKey& key);
+
   void watch();                                    // collects from now on what the cache takes in and lets go of
   CacheEvents* events() { return events_.get(); }  // null: nobody watches
 

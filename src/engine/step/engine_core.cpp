@@ -186,6 +186,21 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   return pins().hold(wish, std::move(match), now_());
 }
 
+int EngineCore::cached(const Request& request) const {
+  if (!options_.radix_cache) return 0;
+  const auto known = static_cast<std::int64_t>(request.prompt().size());
+  const std::string scope = options_.rope_lengths.scope(request.scope(), options_.rope_lengths.of(known));
+  return memory_.tree().peek({scope, request.prompt()}).length;
+}
+
+int EngineCore::bring(const Request& request, int end) {
+  const auto known = static_cast<std::int64_t>(request.prompt().size());
+  const std::string scope = options_.rope_lengths.scope(request.scope(), options_.rope_lengths.of(known));
+  const auto tokens =
+      std::span(request.prompt()).first(std::min(request.prompt().size(), static_cast<std::size_t>(end)));
+  return options_.radix_cache ? memory_.bring({scope, tokens}) : 0;
+}
+
 EngineStatus EngineCore::status() const {
   EngineStatus status;
   status.running = static_cast<int>(sequences_.running.size());

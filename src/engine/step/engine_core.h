@@ -59,6 +59,10 @@ class EngineCore {
   EngineStatus status() const;
   CacheOutline cache_outline(const CacheOutlineLimits& limits) const { return outline_of(memory_.tree(), limits); }
   const SlotAllocator& slots() const { return memory_.slots(); }
+  // For simulators, whose transfers are nothing but time: how many of the prompt's tokens the tree holds; and slots for
+  // what it lacks of the first `end`, as if somebody had brought their keys and values. How many it holds of them then.
+  int cached(const Request& request) const;
+  int bring(const Request& request, int end);
   Result<> check() const;
 
  private:
