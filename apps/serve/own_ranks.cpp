@@ -52,7 +52,7 @@ Result<std::shared_ptr<ranks::Collective>> OwnRanks::join(const std::string& key
   ranks::GroupOptions options;
   options.key = key;
   options.start_limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * start_seconds_));
-  if (const char* secret = std::getenv("ESPALIER_RANK_SECRET")) options.secret = secret;
+  if (const char* secret = std::getenv("ESPALIER_DIST_SECRET")) options.secret = secret;
   ESP_TRY(std::unique_ptr<ranks::Collective> group, ranks::join_group(plan_, started_, options));
   return std::shared_ptr<ranks::Collective>(std::move(group));
 }

@@ -22,6 +22,7 @@
 namespace espalier::ranks {
 
 constexpr const char* kToldCode = "told";
+constexpr const char* kSecretVariable = "ESPALIER_DIST_SECRET";  // where owners take GroupOptions::secret from
 
 // Called once in each process when the group has ended against its will: `why` is the line; `tell`: whether this process is the
 // one of its host that writes it. Called by any thread. It may return (see collective.h), but neither calls the

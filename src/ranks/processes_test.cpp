@@ -134,7 +134,21 @@ std::vector<std::unique_ptr<Running>> start_nodes(int tp_size, int nodes, const 
   return running;
 }
 
-TEST(LocalProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
+// An emulated processor's programs start no others of their kind.
+class Processes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(std::filesystem::exists(program())) << "rank_program is built with the tests";
+    const auto started = ChildProcess::start({program()}, STDERR_FILENO);
+    if (!started.ok()) GTEST_SKIP() << started.error().message;
+  }
+};
+class LocalProcesses : public Processes {};
+class TcpProcesses : public Processes {};
+class TwoHostsProcesses : public Processes {};
+class MpiProcesses : public Processes {};
+
+TEST_F(LocalProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   for (const int size : {1, 2, 3, 4, 8}) {
     Running ranks(Words{program(), "--tp-size", std::to_string(size)} + seeded());
     EXPECT_EQ(ranks.wait(), 0) << ranks.text();
@@ -143,7 +157,7 @@ TEST(LocalProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   }
 }
 
-TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
+TEST_F(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
   for (const int lost : {1, 3}) {
     Running ranks(Words{program(), "--tp-size", "4", "--operations", "10", "--hold", std::to_string(lost)} + seeded());
     ASSERT_TRUE(ranks.wait_for(": right", 4)) << ranks.text();
@@ -155,26 +169,26 @@ TEST(LocalProcesses, AKilledRankEndsTheGroupWithOneLine) {
   }
 }
 
-TEST(LocalProcesses, ThoseThatWaitSayForWhom) {
+TEST_F(LocalProcesses, ThoseThatWaitSayForWhom) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
   EXPECT_THAT(ranks.text(), HasSubstr(fmt::format("waits for rank 1 (pid {}): barrier", ranks.held())));
 }
 
-TEST(LocalProcesses, NoneOutlivesTheirParent) {
+TEST_F(LocalProcesses, NoneOutlivesTheirParent) {
   Running ranks(Words{program(), "--tp-size", "3", "--hold", "0"} + seeded());
   ::kill(ranks.held(), SIGKILL);           // the parent is rank 0
   EXPECT_EQ(ranks.wait(), 128 + SIGKILL);  // returns when nobody has its output open any more
 }
 
-TEST(LocalProcesses, AFrozenRankEndsTheGroup) {
+TEST_F(LocalProcesses, AFrozenRankEndsTheGroup) {
   Running ranks(Words{program(), "--tp-size", "2", "--silence", "400", "--hold", "1"} + seeded());
   ::kill(ranks.held(), SIGSTOP);
   EXPECT_NE(ranks.wait(), 0);
   EXPECT_EQ(ranks.count("has shown no sign of life"), 1) << ranks.text();
 }
 
-TEST(LocalProcesses, AGroupThatWasStoppedAsAWholeGoesOn) {
+TEST_F(LocalProcesses, AGroupThatWasStoppedAsAWholeGoesOn) {
   Running ranks(Words{program(), "--tp-size", "3", "--silence", "200", "--operations", "3000"} + seeded());
   ASSERT_TRUE(ranks.wait_for("has joined", 3)) << ranks.text();
   for (int i = 0; i < 3; ++i) {
@@ -186,21 +200,21 @@ TEST(LocalProcesses, AGroupThatWasStoppedAsAWholeGoesOn) {
   EXPECT_EQ(ranks.wait(), 0) << ranks.text();
 }
 
-TEST(LocalProcesses, ARankThatEndsBeforeItJoinsIsNamed) {
+TEST_F(LocalProcesses, ARankThatEndsBeforeItJoinsIsNamed) {
   Running ranks(Words{program(), "--tp-size", "3", "--fail-before-joining", "2"});
   EXPECT_NE(ranks.wait(), 0);
   EXPECT_THAT(ranks.text(), HasSubstr("rank 2 of 3"));
   EXPECT_EQ(ranks.count("error"), 1) << ranks.text();
 }
 
-TEST(LocalProcesses, ARankThatLeavesWhereOthersWaitEndsTheGroup) {
+TEST_F(LocalProcesses, ARankThatLeavesWhereOthersWaitEndsTheGroup) {
   Running ranks(Words{program(), "--tp-size", "3", "--leave", "2"} + seeded());
   EXPECT_NE(ranks.wait(), 0);
   EXPECT_EQ(ranks.count("rank 2 of 3 (pid "), 1) << ranks.text();
   EXPECT_EQ(ranks.count("the group ends"), 1) << ranks.text();
 }
 
-TEST(LocalProcesses, SignalsForAllAreTheParentsBusiness) {
+TEST_F(LocalProcesses, SignalsForAllAreTheParentsBusiness) {
   Running ranks(Words{program(), "--tp-size", "2", "--hold", "1"} + seeded());
   ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
   const int held = ranks.held();
@@ -210,7 +224,7 @@ TEST(LocalProcesses, SignalsForAllAreTheParentsBusiness) {
   EXPECT_EQ(ranks.wait(), 128 + SIGTERM);
 }
 
-TEST(TcpProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
+TEST_F(TcpProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   for (const auto& [size, nodes] : {std::pair{2, 2}, {3, 3}, {4, 4}, {8, 8}, {4, 2}, {6, 3}, {8, 2}}) {
     auto running = start_nodes(size, nodes, seeded());
     for (auto& node : running) {
@@ -221,12 +235,20 @@ TEST(TcpProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   }
 }
 
-TEST(TcpProcesses, TalkIpv6Too) {
+TEST_F(TcpProcesses, EveryByteCrossesTheLinkOnce) {
+  auto running = start_nodes(6, 2, seeded());
+  for (auto& node : running) {
+    EXPECT_EQ(node->wait(), 0) << node->text();
+    EXPECT_EQ(node->count("links carried each byte once"), 1) << node->text();
+  }
+}
+
+TEST_F(TcpProcesses, TalkIpv6Too) {
   auto running = start_nodes(3, 3, seeded(), "::1");
   for (auto& node : running) EXPECT_EQ(node->wait(), 0) << node->text();
 }
 
-TEST(TcpProcesses, TakeEveryOrderOfStarting) {
+TEST_F(TcpProcesses, TakeEveryOrderOfStarting) {
   const std::string address = describe({"localhost", free_port()});
   std::vector<std::unique_ptr<Running>> running;
   for (int node = 3; node >= 0; --node)
@@ -234,12 +256,12 @@ TEST(TcpProcesses, TakeEveryOrderOfStarting) {
   for (auto& node : running) EXPECT_EQ(node->wait(), 0) << node->text();
 }
 
-TEST(TcpProcesses, LargePartsInBothDirections) {
+TEST_F(TcpProcesses, LargePartsInBothDirections) {
   auto running = start_nodes(3, 3, Words{"--most", "9000001", "--operations", "25"} + seeded());
   for (auto& node : running) EXPECT_EQ(node->wait(), 0) << node->text();
 }
 
-TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
+TEST_F(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
   for (const int lost :
        {1, 2, 3}) {  // a rank beside the first node's first, the other node's first, and one beside that
     auto running = start_nodes(4, 2, Words{"--hold", std::to_string(lost)} + seeded());
@@ -257,14 +279,14 @@ TEST(TcpProcesses, AKilledRankOfAnyNodeEndsAllNodesWithOneLineEach) {
   }
 }
 
-TEST(TcpProcesses, AFrozenHostIsNamed) {
+TEST_F(TcpProcesses, AFrozenHostIsNamed) {
   auto running = start_nodes(2, 2, Words{"--silence", "400", "--hold", "1"} + seeded());
   ::kill(running[1]->held(), SIGSTOP);
   EXPECT_NE(running[0]->wait(), 0);
   EXPECT_EQ(running[0]->count("has not been heard of"), 1) << running[0]->text();
 }
 
-TEST(TcpProcesses, AnotherVersionOrModelOrSizeIsToldOnBothSides) {
+TEST_F(TcpProcesses, AnotherVersionOrModelOrSizeIsToldOnBothSides) {
   const std::string address = describe({"127.0.0.1", free_port()});
   for (const auto& [flag, word] : {std::pair{"--version", "version"}, {"--key", "model and options"}}) {
     Running first(Words{program()} + node_flags(2, 2, 0, address) + Words{flag, "one"});
@@ -284,7 +306,7 @@ TEST(TcpProcesses, AnotherVersionOrModelOrSizeIsToldOnBothSides) {
   EXPECT_THAT(first.text(), HasSubstr("--tp-size"));
 }
 
-TEST(TcpProcesses, ThirdNodesAreToldWhyTheFirstTwoDisagree) {
+TEST_F(TcpProcesses, ThirdNodesAreToldWhyTheFirstTwoDisagree) {
   const std::string address = describe({"127.0.0.1", free_port()});
   Running first(Words{program()} + node_flags(3, 3, 0, address));
   Running second(Words{program()} + node_flags(3, 3, 1, address));
@@ -296,7 +318,7 @@ TEST(TcpProcesses, ThirdNodesAreToldWhyTheFirstTwoDisagree) {
   EXPECT_THAT(first.text(), HasSubstr("version \"old\""));
 }
 
-TEST(TcpProcesses, OnlyThoseWhoKnowTheSecretComeIn) {
+TEST_F(TcpProcesses, OnlyThoseWhoKnowTheSecretComeIn) {
   const std::string address = describe({"127.0.0.1", free_port()});
   Running first(Words{program()} + node_flags(2, 2, 0, address) + Words{"--secret", "sesame"} + seeded());
   for (const Words& wrong : {Words{"--secret", "Sesame"}, Words{}}) {
@@ -310,7 +332,7 @@ TEST(TcpProcesses, OnlyThoseWhoKnowTheSecretComeIn) {
   EXPECT_EQ(first.count("was turned away"), 2) << first.text();
 }
 
-TEST(TcpProcesses, ARankThatNeverComesIsNamedByAll) {
+TEST_F(TcpProcesses, ARankThatNeverComesIsNamedByAll) {
   const std::string address = describe({"127.0.0.1", free_port()});
   Running first(Words{program()} + node_flags(3, 3, 0, address) + Words{"--start-limit", "1500"});
   Running second(Words{program()} + node_flags(3, 3, 1, address) + Words{"--start-limit", "30000"});
@@ -323,7 +345,7 @@ TEST(TcpProcesses, ARankThatNeverComesIsNamedByAll) {
   EXPECT_THAT(alone.text(), HasSubstr("did not reach node 0 at " + address));
 }
 
-TEST(TcpProcesses, ATakenPortIsToldAtOnce) {
+TEST_F(TcpProcesses, ATakenPortIsToldAtOnce) {
   const UniqueFd taken = listen_at({"127.0.0.1", 0}).value();
   const std::string address = describe({"127.0.0.1", port_of(taken.get())});
   Running first(Words{program()} + node_flags(2, 2, 0, address));
@@ -331,7 +353,7 @@ TEST(TcpProcesses, ATakenPortIsToldAtOnce) {
   EXPECT_THAT(first.text(), HasSubstr("choose another with --dist-init-addr"));
 }
 
-TEST(TcpProcesses, TwoWithOneNumberAreTold) {
+TEST_F(TcpProcesses, TwoWithOneNumberAreTold) {
   const std::string address = describe({"127.0.0.1", free_port()});
   Running first(Words{program()} + node_flags(3, 3, 0, address));
   Running second(Words{program()} + node_flags(3, 3, 2, address));
@@ -358,7 +380,7 @@ void send_all(int socket, std::string_view bytes) {
   static_cast<void>(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL));
 }
 
-TEST(TcpProcesses, StrangersAtThePortChangeNothing) {
+TEST_F(TcpProcesses, StrangersAtThePortChangeNothing) {
   const std::uint16_t port = free_port();
   const std::string address = describe({"127.0.0.1", port});
   Running first(Words{program()} + node_flags(2, 2, 0, address) + seeded());
@@ -423,7 +445,7 @@ class Relay {
   std::jthread thread_;
 };
 
-TEST(TcpProcesses, AStalledLinkEndsTheGroupWhetherOrNotTheRankIsHeardOf) {
+TEST_F(TcpProcesses, AStalledLinkEndsTheGroupWhetherOrNotTheRankIsHeardOf) {
   for (const bool only_data : {false, true}) {
     const std::uint16_t port = free_port();
     Running first(Words{program()} + node_flags(2, 2, 0, describe({"127.0.0.1", port})) +
@@ -468,7 +490,7 @@ class TwoHosts {
   bool there_ = false;
 };
 
-TEST(TwoHostsProcesses, TalkAndAreToldWhenTheLinkGoesDown) {
+TEST_F(TwoHostsProcesses, TalkAndAreToldWhenTheLinkGoesDown) {
   const TwoHosts hosts;
   if (!hosts.there()) GTEST_SKIP() << "network namespaces need root and iproute2";
   for (const bool cut : {false, true}) {
@@ -494,7 +516,7 @@ Words mpirun(int processes) {
   return {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(processes)};
 }
 
-TEST(MpiProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
+TEST_F(MpiProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   for (const auto& [size, processes] : {std::pair{2, 2}, {3, 3}, {4, 2}, {8, 4}}) {
     const Words start = mpirun(processes);
     if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
@@ -505,7 +527,7 @@ TEST(MpiProcesses, GiveEachOtherWhatTheyShouldAtEverySize) {
   }
 }
 
-TEST(MpiProcesses, AKilledRankEndsAll) {
+TEST_F(MpiProcesses, AKilledRankEndsAll) {
   for (const int lost : {0, 1, 3}) {
     const Words start = mpirun(2);
     if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
@@ -517,7 +539,7 @@ TEST(MpiProcesses, AKilledRankEndsAll) {
   }
 }
 
-TEST(MpiProcesses, AnotherVersionIsToldOnBothSides) {
+TEST_F(MpiProcesses, AnotherVersionIsToldOnBothSides) {
   const Words start = mpirun(1);
   if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
   Running ranks(start + Words{program(), "--tp-size", "2", "--version", "one", ":", "-np", "1", program(), "--tp-size",

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 #include <thread>
@@ -71,6 +72,22 @@ void hold(Collective& group, int held) {
   group.barrier();
 }
 
+// Whether a node's bytes went to each other node once: what its ranks gave, against what its links carried.
+void compare_links(Collective& group, const RankPlan& plan) {
+  const std::uint64_t carried = group.figures().link_bytes_sent, given = group.figures().bytes_sent;
+  const std::vector<std::size_t> bytes(static_cast<std::size_t>(plan.size), sizeof given);
+  std::memcpy(group.outgoing(sizeof given), &given, sizeof given);
+  group.exchange(bytes);
+  std::uint64_t due = 0;
+  for (int rank = plan.rank; rank < plan.rank + plan.local_size && plan.local_rank == 0; ++rank) {
+    std::uint64_t theirs = 0;
+    std::memcpy(&theirs, group.incoming(rank), sizeof theirs);
+    due += theirs * static_cast<std::uint64_t>(plan.nodes - 1);
+  }
+  if (plan.links == LinkKind::tcp && plan.local_rank == 0)
+    say(carried == due ? "links carried each byte once" : fmt::format("links carried {} bytes, not {}", carried, due));
+}
+
 Result<int> run(const Arguments& arguments) {
   RankFlags flags{arguments.number("tp-size", 1), arguments.number("nnodes", 1), arguments.number("node-rank", 0),
                   arguments.text("dist-init-addr"), arguments.text("dist-backend", "auto")};
@@ -91,6 +108,7 @@ Result<int> run(const Arguments& arguments) {
   const auto seed = static_cast<std::uint64_t>(arguments.number("seed", 1));
   const auto wrong = testing::RankScript(*group, seed, most).run(arguments.number("operations", 100));
   say(fmt::format("rank {} of {} over {}: {}", group->rank(), group->size(), group->name(), wrong.value_or("right")));
+  if (arguments.number("operations", 100) == 100) compare_links(*group, plan);
   if (const int held = arguments.number("hold", -1); held >= 0) hold(*group, held);
   if (const int leaver = arguments.number("leave", -1); leaver >= 0 && leaver != group->rank()) group->barrier();
   group.reset();
