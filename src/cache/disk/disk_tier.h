@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ struct DiskTierOptions {
   std::uint64_t host_bytes = 0;   // in the host's memory, before the disk
   std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
   std::function<void()> wake;     // from a thread of the tier: collect() has something
+  bool foreign = false;           // blocks of others are read too (add_foreign), by a third thread
   bool weighs = true;             // reads what was measured to be quicker than computing; false: whatever there is
   FileFault fault;
   IoBuffers::Pin pin;
@@ -115,10 +117,18 @@ class DiskTier {
     int first_block = 0, blocks = 0;
     IoBuffer buffer;  // blocks x block_stride()
     bool last = false;
-    bool failed = false;  // nothing was read, and nothing more will be
+    bool failed = false;   // nothing was read, and nothing more will be
+    bool foreign = false;  // of blocks that somebody else has
   };
   // What has been read since, in order within a load. Also takes note of what was written.
   std::vector<Loaded> collect();
+
+  // --- what others have ---
+  // Blocks from `first_block` to the end of `tokens` can be read from there, until they are dropped, or reading fails. Nothing: all
+  // of them are here.
+  std::optional<FileId> add_foreign(std::string_view scope, std::span<const TokenId> tokens, int first_block,
+                                    std::shared_ptr<ForeignBlocks> blocks);
+  void drop_foreign(FileId file);
 
   // --- all ---
   TransferRates& rates() { return rates_; }
@@ -139,6 +149,7 @@ class DiskTier {
     int first_block, blocks;
     std::vector<std::uint64_t> checksums;
     bool last;
+    std::shared_ptr<ForeignBlocks> foreign;
   };
   struct ReadResult {
     Loaded loaded;
@@ -162,6 +173,7 @@ class DiskTier {
   void submit(Writing writing);
   void write(Writing writing);
   void read(const Reading& reading, const CancelFlag& cancelled);
+  Reading reading_of(LoadId load, FileId id, int first, int blocks, int first_block) const;
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);
@@ -186,7 +198,8 @@ class DiskTier {
   std::vector<ReadResult> read_results_;
   std::vector<StoredFile> write_results_;
   std::shared_ptr<IoBuffers> read_buffers_, write_buffers_;
-  BackgroundPool reader_, writer_;  // last: their tasks use everything above
+  std::unique_ptr<BackgroundPool> foreign_reader_;  // null: nobody else is asked
+  BackgroundPool reader_, writer_;                  // last: their tasks use everything above
 };
 
 }  // namespace espalier
