@@ -38,7 +38,7 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
   }
   if ((!tier_->on() && !remote_) || memory.loads >= kMostTries) return false;
   if (remote_ && remote_->is_asking(request.owner)) return true;
-  if (memory.version == tier_->version() && memory.matched == request.matched) return false;
+  if (memory.version == tier_->catalogue().version() && memory.matched == request.matched) return false;
   const Plan plan = tree_.cells() != nullptr ? plan_to_state(request) : plan_of(request);
   if (remote_ && !std::exchange(memory.asked_others, true) &&
       remote_->ask(request.owner, request.key, std::max(plan.end, plan.held), request.limit))
@@ -48,7 +48,7 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
   if (gain > 0 && slots > request.room) return false;  // asked again when there is room
   if (gain > 0 && loads_.size() >= kMostLoads) return true;
   if (gain <= 0 || !pays(plan, gain)) {
-    memory.version = tier_->version();
+    memory.version = tier_->catalogue().version();
     memory.matched = request.matched;
     return false;
   }
@@ -157,11 +157,11 @@ bool DiskPrefixes::begin(const LoadRequest& request, const Plan& plan) {
   if (with_state ? match.length < plan.from * kBlockTokens : match.length != held) return false;
   Load load;
   if (with_state) {
-    const std::uint64_t planned = tier_->version();
+    const std::uint64_t planned = tier_->catalogue().version();
     load.state = tree_.cells()->take();
     if (!load.state && tree_.evict_states(1) > 0) load.state = tree_.cells()->take();
     // What left the tree may have gone to disk, and files of the plan may have made room for it: it is planned anew.
-    if (!load.state || tier_->version() != planned) return false;
+    if (!load.state || tier_->catalogue().version() != planned) return false;
   }
   load.scope = request.key.scope;
   load.tokens.assign(request.key.tokens.begin(), request.key.tokens.begin() + plan.end);

@@ -188,9 +188,19 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   CancelFlag flag;
   std::vector<Reading> readings;
   for (const auto& range : ranges) {
+    const PrefixCatalogue::File& file = *catalogue_.file(range.file);
     for (int done = 0; done < range.count;) {
       const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
-      readings.push_back(reading_of(id, range.file, first, blocks, first_block));
+      Reading& reading = readings.emplace_back();
+      reading.load = id;
+      reading.file = range.file;
+      reading.name = file.name;
+      reading.offset = file.header_bytes + static_cast<std::uint64_t>(first) * stride_;
+      reading.first_block = first_block;
+      reading.blocks = blocks;
+      reading.foreign = file.foreign;
+      if (!file.foreign)
+        reading.checksums.assign(file.checksums.begin() + first, file.checksums.begin() + first + blocks);
       done += blocks;
       first_block += blocks;
       catalogue_.use(range.file);
@@ -206,16 +216,6 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   for (Reading& reading : readings)
     reader.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
   return id;
-}
-
-// Blocks [first, first + blocks) of a file, which stand at `first_block` in their sequence.
-DiskTier::Reading DiskTier::reading_of(LoadId load, FileId id, int first, int blocks, int first_block) const {
-  const PrefixCatalogue::File& file = *catalogue_.file(id);
-  Reading reading{load,        id,     file.name, file.header_bytes + static_cast<std::uint64_t>(first) * stride_,
-                  first_block, blocks, {},        false,
-                  file.foreign};
-  if (!file.foreign) reading.checksums.assign(file.checksums.begin() + first, file.checksums.begin() + first + blocks);
-  return reading;
 }
 
 std::optional<FileId> DiskTier::add_foreign(std::string_view scope, std::span<const TokenId> tokens, int first_block,

@@ -106,7 +106,6 @@ class DiskTier {
   // --- loading ---
   using Ranges = std::vector<PrefixCatalogue::Range>;
   Ranges find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
-  std::uint64_t version() const { return catalogue_.version(); }  // while it stays, find() says the same
   bool in_host_memory(const Ranges& ranges) const;
   // Begins to read what find() gave for the same arguments.
   LoadId load(std::string_view scope, std::span<const TokenId> tokens, int first_block, const Ranges& ranges);
@@ -134,21 +133,20 @@ class DiskTier {
   TransferRates& rates() { return rates_; }
   void clear();            // forgets everything and removes the files
   bool flush(Time until);  // waits until all is written; false when the time was up
-  std::uint64_t used_bytes() const { return catalogue_.bytes(); }
-  const PrefixCatalogue& catalogue() const { return catalogue_; }
+  const PrefixCatalogue& catalogue() const { return catalogue_; }  // while its version stays, find() says the same
   void watch(CatalogueWatcher& watcher) { catalogue_.watch(&watcher); }
   DiskTierCounters& counters() { return counters_; }
   void publish_rates();
 
  private:
   struct Reading {  // one file's part of a load
-    LoadId load;
-    FileId file;
+    LoadId load = 0;
+    FileId file = 0;
     std::string name;
-    std::uint64_t offset;
-    int first_block, blocks;
+    std::uint64_t offset = 0;
+    int first_block = 0, blocks = 0;
     std::vector<std::uint64_t> checksums;
-    bool last;
+    bool last = false;
     std::shared_ptr<ForeignBlocks> foreign;
   };
   struct ReadResult {
@@ -173,7 +171,6 @@ class DiskTier {
   void submit(Writing writing);
   void write(Writing writing);
   void read(const Reading& reading, const CancelFlag& cancelled);
-  Reading reading_of(LoadId load, FileId id, int first, int blocks, int first_block) const;
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <hiredis/hiredis.h>
 #include <hiredis/read.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -118,28 +117,47 @@ std::string word(std::string_view text) {
   return fmt::format("${}\r\n{}\r\n", text.size(), text);
 }
 
-RedisReply seen(const redisReply& reply) {
-  const auto text = [&] { return std::string_view(reply.str, static_cast<std::size_t>(reply.len)); };
-  switch (reply.type) {
-    case REDIS_REPLY_NIL:
-      return {RedisReply::Kind::nothing, {}, 0};
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-      return {RedisReply::Kind::text, text(), 0};
-    case REDIS_REPLY_INTEGER:
-      return {RedisReply::Kind::number, {}, reply.integer};
-    case REDIS_REPLY_ERROR:
-      return {RedisReply::Kind::error, text(), 0};
-    default:
-      return {};
-  }
-}
-
 }  // namespace
 
+// Replies are seen as they are parsed, where they lie. Arrays are never asked for, and one may claim to have any length.
+struct RedisConnection::Functions {
+  static RedisConnection& of(const redisReadTask* task) { return *static_cast<RedisConnection*>(task->privdata); }
+  static void* see(const redisReadTask* task, const RedisReply& reply) {
+    RedisConnection& self = of(task);
+    if (self.answered_ < self.asked_) (*self.visit_)(self.answered_, reply);
+    ++self.answered_;
+    return &self;  // what a reply is does not matter, but that there is one
+  }
+  static void* text(const redisReadTask* task, char* text, std::size_t length) {
+    const auto kind = task->type == REDIS_REPLY_ERROR ? RedisReply::Kind::error : RedisReply::Kind::text;
+    return see(task, {kind, std::string_view(text, length), 0});
+  }
+  static void* number(const redisReadTask* task, long long number) {
+    return see(task, {RedisReply::Kind::number, {}, number});
+  }
+  static void* nothing(const redisReadTask* task) { return see(task, {RedisReply::Kind::nothing, {}, 0}); }
+  static redisReplyObjectFunctions* all() {
+    static redisReplyObjectFunctions functions = [] {
+      redisReplyObjectFunctions f{};
+      f.createString = text;
+      f.createArray = [](const redisReadTask*, auto) -> void* { return nullptr; };
+      f.createInteger = number;
+      f.createNil = nothing;
+      f.freeObject = [](void*) {};
+      return f;
+    }();
+    return &functions;
+  }
+};
+
 RedisConnection::RedisConnection(int socket, CancelFlag stop)
-    : socket_(socket), reader_(::redisReaderCreate()), stop_(std::move(stop)), buffer_(kReceive) {
-  if (reader_ != nullptr) reader_->maxbuf = 0;  // its memory is used again
+    : socket_(socket),
+      reader_(::redisReaderCreateWithFunctions(Functions::all())),
+      stop_(std::move(stop)),
+      buffer_(kReceive) {
+  if (reader_ == nullptr) return;
+  reader_->maxbuf = 0;  // its memory is used again
+  reader_->privdata = this;
 }
 
 RedisConnection::~RedisConnection() {
@@ -185,6 +203,7 @@ void RedisConnection::add_with_value(std::initializer_list<std::string_view> wor
 
 Result<> RedisConnection::exchange(std::size_t reply_bytes, Time until, const Visit& visit) {
   answered_ = 0;
+  visit_ = &visit;
   received_ = 0;
   most_received_ = asked_ * (reply_bytes + kReplyStart);
   while (answered_ < asked_) {
@@ -192,7 +211,7 @@ Result<> RedisConnection::exchange(std::size_t reply_bytes, Time until, const Vi
     ESP_TRY(const short came, wait_on(socket_, events, until, stop_));
     if ((came & (POLLIN | POLLHUP | POLLERR)) != 0) {
       ESP_CHECK(receive_some());
-      ESP_CHECK(parse(visit));
+      ESP_CHECK(parse());
     }
     if ((came & POLLOUT) != 0) ESP_CHECK(send_some());
   }
@@ -231,15 +250,13 @@ Result<> RedisConnection::receive_some() {
   return success();
 }
 
-Result<> RedisConnection::parse(const Visit& visit) {
+Result<> RedisConnection::parse() {
   for (;;) {
     void* parsed = nullptr;
     if (::redisReaderGetReply(reader_, &parsed) != REDIS_OK)
       return network(fmt::format("its answers cannot be read: {}", reader_->errstr));
+    if (answered_ > asked_) return network("it sends more than was asked for");
     if (parsed == nullptr) return success();
-    const std::unique_ptr<void, decltype(&::freeReplyObject)> owned(parsed, &::freeReplyObject);
-    if (answered_ == asked_) return network("it sends more than was asked for");
-    visit(answered_++, seen(*static_cast<const redisReply*>(parsed)));
   }
 }
 

@@ -54,11 +54,12 @@ class RedisConnection {
   Result<> exchange(std::size_t reply_bytes, Time until, const Visit& visit);
 
  private:
+  struct Functions;  // what hiredis calls for each reply
   RedisConnection(int socket, CancelFlag stop);
   void add_text(std::string text);
   Result<> send_some();
   Result<> receive_some();
-  Result<> parse(const Visit& visit);
+  Result<> parse();
 
   const int socket_;
   redisReader* const reader_;
@@ -66,6 +67,7 @@ class RedisConnection {
   std::deque<std::string> texts_;                 // that parts_ point to
   std::deque<std::span<const std::byte>> parts_;  // to be sent
   std::size_t asked_ = 0, answered_ = 0;
+  const Visit* visit_ = nullptr;
   std::uint64_t received_ = 0, most_received_ = 0;
   std::vector<char> buffer_;
 };

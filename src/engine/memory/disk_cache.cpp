@@ -133,7 +133,7 @@ std::string description(const DiskTier& tier, const DiskTierOptions& options, bo
     return text + fmt::format("evicted prefixes go to {}, {} at most, until the end of the process",
                               tier.folder().string(), size_text(options.capacity));
   return text + fmt::format("prefixes are kept in {} across restarts ({} of {} used{})", tier.folder().string(),
-                            size_text(tier.used_bytes()), size_text(options.capacity),
+                            size_text(tier.catalogue().bytes()), size_text(options.capacity),
                             stores_evicted ? "" : "; saved at the end only");
 }
 
