@@ -58,10 +58,10 @@ make_prefix() {
   local machine=/usr/include/$(uname -m)-linux-gnu libraries=/usr/lib/$(uname -m)-linux-gnu name
   rm -rf "$prefix"
   mkdir -p "$prefix/include/openssl" "$prefix/lib"
-  ln -s /usr/include/{boost,fmt,nlohmann,CLI,yaml-cpp,xxhash.h,zlib.h,zconf.h,histedit.h,sqlite3.h} "$machine/curl" "$prefix/include"
+  ln -s /usr/include/{boost,fmt,nlohmann,CLI,yaml-cpp,hiredis,xxhash.h,zlib.h,zconf.h,histedit.h,sqlite3.h} "$machine/curl" "$prefix/include"
   ln -s /usr/include/openssl/* "$machine"/openssl/* "$prefix/include/openssl"
   for name in curl.4 z.1 edit.3 sqlite3.0; do exported_by "$libraries/lib${name%.*}.so" | stub "/usr/lib/lib$name.dylib" >"$prefix/lib/lib${name%.*}.tbd"; done
-  for name in ssl.3 crypto.3; do exported_by "$libraries/lib${name%.*}.so" | stub "@rpath/lib$name.dylib" >"$prefix/lib/lib${name%.*}.tbd"; done
+  for name in hiredis.0.14 ssl.3 crypto.3; do exported_by "$libraries/lib${name%.*}.so" | stub "@rpath/lib$name.dylib" >"$prefix/lib/lib${name%.*}.tbd"; done
   header_package fmt fmt::fmt-header-only 9.1 'target_compile_definitions(fmt::fmt-header-only INTERFACE FMT_HEADER_ONLY=1)'
   header_package nlohmann_json nlohmann_json::nlohmann_json 3.11.2 ''
   header_package yaml-cpp yaml-cpp 0.7 "target_link_libraries(yaml-cpp INTERFACE $prefix/lib/libyaml-cpp.tbd)"

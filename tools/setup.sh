@@ -21,6 +21,8 @@ build_packages=(
   libsqlite3-dev                                               # stored responses, files and batches: one file, crash-safe
   libxxhash-dev                                                # checksums of the prefix cache's files
   libzmq3-dev                                                  # cache events, for routers of fleets
+  libhiredis-dev                                               # Redis's protocol, for prefixes that servers share: small, and in Debian
+  redis-tools                                                  # tests of that, against the real thing: the server without its service
   libboost-context1.81-dev                                     # fibers: the emulated device's threads
   libyaml-cpp-dev                                              # configuration files
   libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev        # pictures (giflib: maintained, and reads row by row within limits)

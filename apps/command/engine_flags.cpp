@@ -228,6 +228,22 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
         if (count > 0 && o.cache_host_ratio == 0) o.cache_host_ratio = 2;
       },
       "the same as --hicache-ratio 2");
+  add.value("--cache-remote", o.cache_remote, "URL",
+            "share prefixes with other servers through this Redis or Valkey: "
+            "redis://[user:password@]host[:port][/database] or "
+            "unix:///path; a password is better given in the environment or a file; empty = none");
+  add.value("--cache-remote-password-file", o.cache_remote_password_file, "FILE", "whose first line is its password");
+  add.value("--cache-remote-secret-file", o.cache_remote_secret_file, "FILE",
+            "whose first line all servers that share have in common; who lacks it finds nothing there");
+  add.value("--cache-remote-prefix", o.cache_remote_prefix, "NAME", "of all names there");
+  add.value("--cache-remote-ttl", o.cache_remote_seconds, "SECONDS",
+            "that a block lives there without being read; 0 = for as long as the server keeps it");
+  add.value("--cache-remote-policy,--hicache-write-policy", o.cache_remote_policy, "NAME",
+            "when prefixes go there: write_through (when they are computed), write_through_selective (when they are "
+            "used again), "
+            "write_back (when they are evicted)");
+  add.value("--cache-remote-reads,--hicache-storage-prefetch-policy", o.cache_remote_reads, "NAME",
+            "what is found there is read when that was measured to be quicker than computing (measured), or always");
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
 }
 

@@ -149,6 +149,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"draft_model", info.draft_model},
                        {"packed_weights", info.packed_weights},
                        {"disk_cache", info.disk_cache},
+                       {"remote_cache", info.remote_cache},
                        {"models", static_cast<std::int64_t>(models.count())},
                        {"seconds", seconds}});
   }
@@ -172,6 +173,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
   if (!info.packed_weights.empty()) say(fmt::format("  weights  {}\n", info.packed_weights));
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
+  if (!info.remote_cache.empty()) say(fmt::format("           {}\n", info.remote_cache));
   for (std::size_t i = 1; i < models.count(); ++i)
     say(fmt::format("  {} {}\n", i == 1 ? "others  " : "        ", models.name(i)));
   say(ready + "\n");
@@ -388,6 +390,7 @@ int show_config(CLI::App& app, const ServeOptions& options, const std::vector<st
   for (const auto& [flag, option] : options.keys)
     if (flag != "api-key-file") secret.push_back(option);
   secret.push_back(app.get_option("--ssl-keyfile-password"));
+  secret.push_back(app.get_option("--cache-remote"));  // which may have a password
   app.get_option("--cache-disk")->default_str(std::to_string(options.engine.cache_disk_bytes));
   command::put(print_config(app, words, options.from_file, secret));
   return 0;

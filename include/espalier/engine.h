@@ -105,8 +105,17 @@ struct EngineOptions {
   std::int64_t cache_disk_bytes = 0;  // evicted prefixes go to disk, at most that much; 0 = they are dropped
   std::int64_t cache_host_bytes = 0;  // and before that to so much of the host's memory; 0 = what the ratio says
   double cache_host_ratio = 0;        // times the bytes of the token pool; 0 = none
-  std::string cache_scratch;          // where, without a cache_dir: a folder whose files end with the process
-  std::string packed_weights_dir;     // packed weights are kept in this folder for the next start; empty = they are not
+  // Prefixes are shared with other servers through this Redis or Valkey server (cache/remote/redis_address.h); empty = they are
+  // not. The password may stand in a file instead; a secret of all who share keeps others from finding what is there.
+  std::string cache_remote, cache_remote_password_file, cache_remote_secret_file;
+  std::string cache_remote_prefix = "espalier";  // of the names there
+  std::string cache_remote_policy =
+      "write_through";  // when they go there: write_through | write_through_selective | write_back
+  // What is found there is read when that was measured to be quicker than computing, or always: measured | always.
+  std::string cache_remote_reads = "measured";
+  std::int64_t cache_remote_seconds = 86400;  // that a block lives there unread; 0 = for as long as the server keeps it
+  std::string cache_scratch;                  // where, without a cache_dir: a folder whose files end with the process
+  std::string packed_weights_dir;  // packed weights are kept in this folder for the next start; empty = they are not
   std::string packed_weights_load = "auto";  // how they come back: mmap | read | auto (read where memory allows)
   double cache_save_seconds = 10;            // what the end of the engine may take to save prefixes to the cache_dir
   // Joins the group of processes that compute the model together (tensor parallel), in which this one is the first; others
@@ -155,6 +164,7 @@ struct ModelInfo {
   std::string draft_model;     // what guesses, and its memory, in words; empty = no model does
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
   std::string disk_cache;      // what goes to disk and where, in words; empty = nothing does
+  std::string remote_cache;    // with whom prefixes are shared, without passwords; empty = with nobody
   int threads = 0;
   std::string processors_left_out;         // by --threads 0: "8 efficiency cores"; empty if none
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step

@@ -44,6 +44,7 @@ namespace {
 
 constexpr unsigned kMaskThreads = 2;
 constexpr std::chrono::milliseconds kLongMask{30};
+constexpr std::chrono::seconds kGiving{2};  // what the end of the engine may take to share prefixes
 
 struct Capacity {
   int context, pool;  // tokens
@@ -177,8 +178,8 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   ESP_TRY(compute, open_device(options));
   if (compute) chosen.kv_memory = compute->kv_memory(chosen.kv_memory);
   ESP_CHECK(join_ranks());
-  const DecoderOptions decoder_options{chosen.activations, chosen.rows(), backend_of(compute.get()), group.get(),
-                                       options.experts_by_id, options.rank_stages};
+  const DecoderOptions decoder_options{chosen.activations, chosen.rows(),         backend_of(compute.get()),
+                                       group.get(),        options.experts_by_id, options.rank_stages};
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, decoder_options, *team, progress));
   decoder = std::move(loaded.decoder);
   ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, compute.get(), progress));
@@ -449,6 +450,7 @@ void Engine::Impl::run() {
   }
   const SharedTeam::Turn turn(*shared_team);
   core->abort_all({Error::Kind::unavailable, "the engine is shutting down", {}, {}});
+  core->give_prefixes(std::chrono::steady_clock::now() + kGiving);
   if (!options.cache_dir.empty() && !cache_saved)
     core->save_cache(std::chrono::steady_clock::now() +
                      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * options.cache_save_seconds)));
@@ -489,9 +491,11 @@ void Engine::Impl::open_disk_cache() {
                              info.kv_type,
                              info.limits.vocabulary,
                              info.limits.pool_tokens};
-  DiskCache disk = espalier::open_disk_cache(parts, metrics.disk, [to = inbox] { to->wake(); });
+  DiskCache disk = espalier::open_disk_cache(parts, metrics, [to = inbox] { to->wake(); });
   info.disk_cache = disk.description;
+  info.remote_cache = disk.remote_description;
   if (disk.tier) core->attach(std::move(disk.tier), slots, windows, disk.store_evicted);
+  if (disk.remote) core->share(std::move(disk.remote), disk.remote_policy);
 }
 
 Result<Engine::Impl::Pictures> Engine::Impl::pictures_of(const Request& request) const {

@@ -13,6 +13,7 @@
 #include "cache/slots/slot_allocator.h"
 #include "engine/load/device_to_compute.h"
 #include "engine/memory/kv_pool.h"
+#include "engine/memory/remote_cache.h"
 
 namespace espalier {
 namespace {
@@ -77,6 +78,9 @@ Result<> check_integers(const EngineOptions& o) {
           fmt::format("{} to {}{}", r.low, r.high, *r.zero == 0 ? std::string() : fmt::format(" (0 = {})", r.zero)));
   if (!(o.cache_host_ratio >= 0 && o.cache_host_ratio <= 1000))
     return refused("hicache-ratio", fmt::format("{}", o.cache_host_ratio), "0 to 1000 (0 = off)");
+  if (o.cache_remote_seconds < 0 || o.cache_remote_seconds > INT32_MAX)
+    return refused("cache-remote-ttl", std::to_string(o.cache_remote_seconds),
+                   "0 to 2147483647 seconds (0 = for as long as the server keeps it)");
   if (o.max_states == 1) return refused("max-mamba-cache-size", "1", "at least 2 (0 = what fits)");
   if (o.max_total_tokens == 1) return refused("max-total-tokens", "1", "at least 2 (0 = what fits)");
   return success();
@@ -301,6 +305,7 @@ int pool_of(const EngineOptions& o, const EngineChoices& chosen, int context, co
 Result<> EngineOptions::check() const {
   ESP_CHECK(choices_of(*this));
   ESP_CHECK(check_device(*this));
+  ESP_CHECK(remote_wish(*this));
   return success();
 }
 

@@ -27,7 +27,7 @@ LICENCES = {
     "libssl-dev": "Apache-2.0", "libsqlite3-dev": "blessing", "libyaml-cpp-dev": "MIT", "libedit-dev": "BSD-3-Clause", "libgif-dev": "MIT",
     "libjpeg62-turbo-dev": "IJG AND BSD-3-Clause AND Zlib", "libpng-dev": "libpng-2.0", "libwebp-dev": "BSD-3-Clause", "zlib1g-dev": "Zlib",
     "libbsd-dev": "BSD-3-Clause AND BSD-2-Clause AND ISC", "libmd-dev": "BSD-3-Clause AND BSD-2-Clause AND ISC", "libncurses-dev": "X11-distribute-modifications-variant",
-    "libboost1.81-dev": "BSL-1.0", "nlohmann-json3-dev": "MIT", "libfmt-dev": "MIT", "libcli11-dev": "BSD-3-Clause", "libxxhash-dev": "BSD-2-Clause",
+    "libboost1.81-dev": "BSL-1.0", "nlohmann-json3-dev": "MIT", "libfmt-dev": "MIT", "libcli11-dev": "BSD-3-Clause", "libxxhash-dev": "BSD-2-Clause", "libhiredis-dev": "BSD-3-Clause",
     "libstdc++-12-dev": "GPL-3.0-or-later WITH GCC-exception-3.1",
 }
 NOT_IN_THE_PAGE = {"axe-core", "esbuild", "typescript"}  # they build and check it

@@ -12,6 +12,7 @@ DiskPrefixes::DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, Slot
 
 DiskPrefixes::~DiskPrefixes() {
   tree_.observe(nullptr);
+  if (remote_) remote_->tier().stop();
   try {
     settle_copies();
   } catch (...) {  // a device that fails now loses only what would have been kept
@@ -22,6 +23,7 @@ DiskPrefixes::~DiskPrefixes() {
 void DiskPrefixes::settle_copies() {
   copier_.settle();
   tier_->filled();
+  if (remote_) remote_->filled();
   copied_from_.clear();
 }
 
@@ -30,23 +32,11 @@ void DiskPrefixes::keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make
     windows_.emplace(*tier_, *allocator_.windows(), copier, std::move(make_room));
 }
 
-// --- from the tree to disk ---
-
-DiskPrefixes::Path DiskPrefixes::path_to(NodeHandle node, int end, int slots_from) const {
-  Path path;
-  path.slots_from = slots_from;
-  path.tokens = tokens_up_to(tree_, node, end);
-  std::vector<RadixTree::NodeView> with_slots;
-  for (auto view = tree_.view(node); view.end > slots_from; view = tree_.view(view.parent)) {
-    if (view.begin < end) with_slots.push_back(view);
-    if (view.begin == 0) break;
-  }
-  for (auto view = with_slots.rbegin(); view != with_slots.rend(); ++view) {
-    const int from = std::max(view->begin, slots_from);
-    path.slots.append(tree_.extents(view->node), from - view->begin, std::min(view->end, end) - from);
-  }
-  return path;
+void DiskPrefixes::share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy) {
+  remote_ = std::make_unique<RemotePrefixes>(std::move(remote), policy, *tier_, tree_, copier_);
 }
+
+// --- from the tree to disk ---
 
 DiskTier::Store DiskPrefixes::store(std::string_view scope, const Path& path, DiskTier::Piece piece,
                                     DiskTier::WaitLimit wait_limit) {
@@ -68,7 +58,7 @@ StateBlocks DiskPrefixes::blocks_of(int position) const {
 // False when the tier takes no more for now.
 bool DiskPrefixes::store_state(const SnapshotView& snapshot, DiskTier::WaitLimit wait_limit) {
   const StateBlocks blocks = blocks_of(snapshot.position);
-  const Path path = path_to(snapshot.node, snapshot.position, blocks.whole() * kBlockTokens);
+  const Path path = tree_path(tree_, snapshot.node, snapshot.position, blocks.whole() * kBlockTokens);
   const std::vector<TokenId> tokens = state_path(path.tokens, blocks);
   const auto stride = static_cast<std::size_t>(tier_->block_stride());
   for (const auto& piece : tier_->missing(tree_.view(snapshot.node).scope, tokens, blocks.first())) {
@@ -100,6 +90,7 @@ void DiskPrefixes::evicting_state(const RadixTree& /*tree*/, NodeHandle node, in
 // The slots still hold what is evicted. All whole blocks of the leaf that share a piece with it are stored together:
 // they go next, and a file of one piece is read in one go.
 void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
+  if (remote_ && !paused_) remote_->evicting(node, cut);
   if (paused_ || !store_evicted_ || !tier_->on()) return;
   if (windows_) store_lost_windows(node, cut);
   const auto view = tree.view(node);
@@ -111,7 +102,7 @@ void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
   }
   const int first = std::max(lost / tier_->piece_blocks() * tier_->piece_blocks(), view.begin / kBlockTokens);
   last_ = {node.index, cut, first};
-  const Path path = path_to(node, end * kBlockTokens, first * kBlockTokens);
+  const Path path = tree_path(tree_, node, end * kBlockTokens, first * kBlockTokens);
   for (const auto& piece : tier_->missing(view.scope, path.tokens, first)) {
     const int tokens = piece.blocks * kBlockTokens;
     if (tier_->pays_to_store(tokens, 1, tokens))
@@ -135,7 +126,7 @@ void DiskPrefixes::store_lost_windows(NodeHandle node, int cut) {
 bool DiskPrefixes::store_windows(NodeHandle node, int first, int end, DiskTier::WaitLimit wait_limit,
                                  bool only_if_it_pays) {
   if (!windows_ || first >= end) return true;
-  const Path path = path_to(node, end, DiskWindows::first_of(first));
+  const Path path = tree_path(tree_, node, end, DiskWindows::first_of(first));
   return windows_->store(tree_.view(node).scope, path.tokens, path.slots, first, end, wait_limit, only_if_it_pays);
 }
 
@@ -168,7 +159,7 @@ std::int64_t DiskPrefixes::save(DiskTier::Time until) {
   std::int64_t tokens = 0;
   const auto save_node = [&](NodeHandle node) {
     const auto view = tree_.view(node);
-    const Path path = path_to(node, view.end / kBlockTokens * kBlockTokens, 0);
+    const Path path = tree_path(tree_, node, view.end / kBlockTokens * kBlockTokens, 0);
     for (const auto& piece : tier_->missing(view.scope, path.tokens, 0)) {
       if (store(view.scope, path, piece, wait_limit) != DiskTier::Store::queued || !tier_->on()) return false;
       tokens += piece.blocks * kBlockTokens;
@@ -187,6 +178,7 @@ std::int64_t DiskPrefixes::save(DiskTier::Time until) {
 
 void DiskPrefixes::computed(int tokens, double seconds) {
   tier_->rates().computed(tokens, seconds);
+  if (remote_) remote_->tier().computed(tokens, seconds);
   tier_->publish_rates();
 }
 
@@ -197,6 +189,7 @@ void DiskPrefixes::clear() {
   tree_.evict_all();
   paused_ = false;
   last_ = last_windows_ = {};
+  if (remote_) remote_->clear();
   tier_->clear();
 }
 

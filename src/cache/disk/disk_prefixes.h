@@ -10,6 +10,8 @@
 // What is read through a window is stored beside the tokens as it leaves the tree, before them or with them (disk_windows.h), and a
 // prefix is loaded up to where all is there that its next row reads.
 //
+// What others have (cache/remote/) is found by asking them first, and then read as if it lay on disk.
+//
 // Units:   tokens, positions. Threads: the engine thread. Fails: never: what cannot be had is computed.
 // Order:   tree, allocator and copier outlive it.
 #pragma once
@@ -25,43 +27,21 @@
 
 #include "cache/disk/disk_tier.h"
 #include "cache/disk/disk_windows.h"
+#include "cache/disk/slot_copier.h"
 #include "cache/disk/state_path.h"
+#include "cache/disk/tree_path.h"
+#include "cache/remote/remote_prefixes.h"
 #include "cache/tree/radix_tree.h"
 #include "cache/tree/tree_windows.h"
 
 namespace espalier {
-
-// Moves keys and values between slots and blocks of bytes; the form of a block is its business.
-class SlotCopier {
- public:
-  virtual ~SlotCopier() = default;
-  // Block i of `blocks` begins at i x stride and gets the 16 slots from 16 i on; of the last one perhaps fewer.
-  virtual void copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) = 0;
-  // The slots get the tokens of the blocks from number `first_token` on.
-  virtual void copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
-                       const ExtentList& slots) = 0;
-  // The same, of a pool that others copy: slots may be used at once, but blocks must stand, and are only there, when settle()
-  // returns. Where settled() they are.
-  virtual void begin_copy_out(const ExtentList& slots, std::span<std::byte> blocks, std::size_t stride) {
-    copy_out(slots, blocks, stride);
-  }
-  virtual void begin_copy_in(std::span<const std::byte> blocks, std::size_t stride, int first_token,
-                             const ExtentList& slots) {
-    copy_in(blocks, stride, first_token, slots);
-  }
-  virtual bool settled() const { return true; }
-  virtual void settle() {}
-  // Bytes of a cell's state, 0 where the model keeps none, and some of them from `from` on, out and in.
-  virtual std::size_t state_bytes() const { return 0; }
-  virtual void copy_state_out(int /*cell*/, std::size_t /*from*/, std::span<std::byte> /*to*/) {}
-  virtual void copy_state_in(int /*cell*/, std::size_t /*from*/, std::span<const std::byte> /*bytes*/) {}
-};
 
 // What a waiting request remembers of its last question, so that asking again costs O(1) while nothing changed.
 struct DiskMemory {
   std::uint64_t version = UINT64_MAX;
   int matched = -1;
   int loads = 0;
+  bool asked_others = false;
 };
 
 // Stores what the tree evicts, and loads prefixes back for requests that wait for them.
@@ -80,6 +60,8 @@ class DiskPrefixes final : public EvictionObserver {
   ~DiskPrefixes() override;
   // Of a model with window slots and without states. Call before anything else.
   void keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make_room);
+  // Prefixes are shared with others, too. Of a model without states and window slots. Likewise; the tier reads foreign blocks.
+  void share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy);
 
   // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
   bool wait_for(const LoadRequest& request, DiskMemory& memory);
@@ -103,6 +85,7 @@ class DiskPrefixes final : public EvictionObserver {
   }
   void add_window_uses(std::vector<WindowUse>& to) const;  // what loads have brought and the next rows will read
   DiskTier& tier() { return *tier_; }
+  RemotePrefixes* remote() { return remote_.get(); }  // null: nothing is shared
 
   void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) override;
   void evicting_state(const RadixTree& tree, NodeHandle node, int position, int cell) override;
@@ -123,11 +106,7 @@ class DiskPrefixes final : public EvictionObserver {
     std::set<std::uint64_t> owners;
     bool done = false;
   };
-  struct Path {  // a node's sequence from its start
-    std::vector<TokenId> tokens;
-    ExtentList slots;  // from position `slots_from` on
-    int slots_from = 0;
-  };
+  using Path = TreePath;
 
   // What would be read for a request: tokens up to `end`, and where a state is kept, the one behind them.
   struct Plan {
@@ -145,6 +124,7 @@ class DiskPrefixes final : public EvictionObserver {
   Plan plan_to_state(const LoadRequest& request) const;
   void add_windows(const LoadRequest& request, Plan& plan) const;
   bool in_host_memory(const Plan& plan) const;
+  bool pays(const Plan& plan, int gain);
   bool begin(const LoadRequest& request, const Plan& plan);
   void stop(const Load& load);
   void settle_copies();
@@ -153,7 +133,6 @@ class DiskPrefixes final : public EvictionObserver {
   bool place_window(Load& load, const DiskTier::Loaded& piece);
   void take(const DiskTier::Loaded& piece);
   std::optional<OwnedSlots> take_slots(int count, SlotCursor& cursor);
-  Path path_to(NodeHandle node, int end, int slots_from) const;
   DiskTier::Store store(std::string_view scope, const Path& path, DiskTier::Piece piece,
                         DiskTier::WaitLimit wait_limit);
   bool store_state(const SnapshotView& snapshot, DiskTier::WaitLimit wait_limit);
@@ -163,6 +142,7 @@ class DiskPrefixes final : public EvictionObserver {
   StateBlocks blocks_of(int position) const;
   std::vector<NodeHandle> nodes_by_use() const;
 
+  std::unique_ptr<RemotePrefixes> remote_;  // outlives the tier, whose thread reads for it
   const std::unique_ptr<DiskTier> tier_;
   RadixTree& tree_;
   SlotAllocator& allocator_;

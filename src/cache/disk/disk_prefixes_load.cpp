@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "cache/disk/disk_prefixes.h"
 #include "cache/tree/token_compare.h"
@@ -35,20 +36,36 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
     load->owners.insert(request.owner);
     return !load->done;
   }
-  if (!tier_->on() || memory.loads >= kMostTries) return false;
-  if (memory.version == tier_->version() && memory.matched == request.matched) return false;
+  if ((!tier_->on() && !remote_) || memory.loads >= kMostTries) return false;
+  if (remote_ && remote_->is_asking(request.owner)) return true;
+  if (memory.version == tier_->catalogue().version() && memory.matched == request.matched) return false;
   const Plan plan = tree_.cells() != nullptr ? plan_to_state(request) : plan_of(request);
+  if (remote_ && !std::exchange(memory.asked_others, true) &&
+      remote_->ask(request.owner, request.key, std::max(plan.end, plan.held), request.limit))
+    return true;
   const int gain = plan.end - request.matched;
   const int slots = windows_ ? plan.end - plan.held : gain;
   if (gain > 0 && slots > request.room) return false;  // asked again when there is room
   if (gain > 0 && loads_.size() >= kMostLoads) return true;
-  if (gain <= 0 || !(in_host_memory(plan) || tier_->rates().pays_or_retry(gain, plan.files(), plan.tokens_read()))) {
-    memory.version = tier_->version();
+  if (gain <= 0 || !pays(plan, gain)) {
+    memory.version = tier_->catalogue().version();
     memory.matched = request.matched;
     return false;
   }
   ++memory.loads;
   return begin(request, plan);
+}
+
+// What others have was weighed when they answered; the rest of the plan is from disk, or in memory.
+bool DiskPrefixes::pays(const Plan& plan, int gain) {
+  int files = 0, blocks = 0;
+  for (const auto& range : plan.tokens) {
+    if (tier_->catalogue().file(range.file)->foreign == nullptr) continue;
+    ++files;
+    blocks += range.count;
+  }
+  if (files == plan.files() || in_host_memory(plan)) return true;
+  return tier_->rates().pays_or_retry(gain, plan.files() - files, plan.tokens_read() - blocks * kBlockTokens);
 }
 
 bool DiskPrefixes::in_host_memory(const Plan& plan) const {
@@ -103,7 +120,7 @@ DiskPrefixes::Plan DiskPrefixes::plan_of(const LoadRequest& request) const {
 void DiskPrefixes::add_windows(const LoadRequest& request, Plan& plan) const {
   ExtentList held;
   const Peek peek = tree_.peek(request.key, {.length = plan.held, .with_window = false});
-  if (peek.length > 0) held = path_to(peek.node, peek.length, 0).slots;
+  if (peek.length > 0) held = tree_path(tree_, peek.node, peek.length, 0).slots;
   DiskWindows::Plan windows =
       windows_->plan(request.key.scope, request.key.tokens, held, std::max(plan.end, plan.held));
   plan.end = windows.end;
@@ -140,11 +157,11 @@ bool DiskPrefixes::begin(const LoadRequest& request, const Plan& plan) {
   if (with_state ? match.length < plan.from * kBlockTokens : match.length != held) return false;
   Load load;
   if (with_state) {
-    const std::uint64_t planned = tier_->version();
+    const std::uint64_t planned = tier_->catalogue().version();
     load.state = tree_.cells()->take();
     if (!load.state && tree_.evict_states(1) > 0) load.state = tree_.cells()->take();
     // What left the tree may have gone to disk, and files of the plan may have made room for it: it is planned anew.
-    if (!load.state || tier_->version() != planned) return false;
+    if (!load.state || tier_->catalogue().version() != planned) return false;
   }
   load.scope = request.key.scope;
   load.tokens.assign(request.key.tokens.begin(), request.key.tokens.begin() + plan.end);
@@ -184,7 +201,6 @@ bool DiskPrefixes::place(Load& load, std::span<const std::byte> blocks, int firs
   const Insertion inserted =
       tree_.extend(load.pin, tokens.first(static_cast<std::size_t>(end - have)), std::move(*slots));
   load.cursor.follow(inserted.extents.last_slot(), end);
-  tier_->counters().loaded_tokens.add(static_cast<std::uint64_t>(end - have));
   return true;
 }
 
@@ -228,9 +244,12 @@ void DiskPrefixes::take(const DiskTier::Loaded& piece) {
   const bool of_state = load->state && piece.load == load->id;
   const bool of_window = !of_state && !load->windows.empty() && piece.load != load->tokens_id;
   const int end = std::min((piece.first_block + piece.blocks) * kBlockTokens, static_cast<int>(load->tokens.size()));
+  const int before = load->pin.length();
   const bool placed = !piece.failed && (of_state    ? place_state(*load, piece)
                                         : of_window ? place_window(*load, piece)
                                                     : place(*load, piece.buffer.bytes(), piece.first_block, end));
+  const auto came = static_cast<std::uint64_t>(load->pin.length() - before);
+  if (!piece.foreign) tier_->counters().loaded_tokens.add(came);
   if (!placed) stop(*load);
   load->done = load->done || !placed || (piece.last && piece.load == load->id);
   if (load->done) load->cursor.reset();
@@ -255,10 +274,12 @@ void DiskPrefixes::collect(int most_pieces) {
     if (!copier_.settled()) copied_from_.push_back(std::move(arrived_.front().buffer));
     arrived_.pop_front();  // the reading thread may wait for its buffer
   }
+  if (remote_) remote_->collect(most_pieces);
 }
 
 int DiskPrefixes::forget(std::uint64_t owner) {
   int read = 0;
+  if (remote_) remote_->forget(owner);
   std::erase_if(loads_, [&](Load& load) {
     if (load.owners.erase(owner) == 0) return false;
     const bool whole = !load.state || (load.done && load.pin.length() == static_cast<int>(load.tokens.size()));

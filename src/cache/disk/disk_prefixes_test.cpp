@@ -440,7 +440,7 @@ class RandomOperations : public DiskPrefixesTest, public ::testing::WithParamInt
     const auto catalogue = world_->disk->tier().catalogue().check();
     ASSERT_TRUE(catalogue.ok()) << catalogue.error().message << ", operation " << i;
     ASSERT_EQ(world_->pool.used_slots(), world_->tree.held_tokens()) << "operation " << i;
-    ASSERT_LE(world_->disk->tier().used_bytes(), world_->options.capacity + world_->options.host_bytes);
+    ASSERT_LE(world_->disk->tier().catalogue().bytes(), world_->options.capacity + world_->options.host_bytes);
   }
 
   // Whoever waits is admitted in the end, whatever the disk does.

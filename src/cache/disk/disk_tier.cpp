@@ -30,6 +30,9 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
       rates_(stride_ / kBlockTokens, options_.weighs),
       counters_(counters),
+      foreign_reader_(options_.foreign
+                          ? std::make_unique<BackgroundPool>(BackgroundPool::Options{"remote-r", 1, kMostTasks})
+                          : nullptr),
       reader_({"disk-r", 1, kMostTasks}),
       writer_({"disk-w", 1, kMostTasks}) {
   while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
@@ -44,6 +47,7 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
 DiskTier::~DiskTier() {
   for (auto& [id, flag] : loads_) flag.cancel();
   read_buffers_->stop();
+  if (foreign_reader_) foreign_reader_->stop();
   reader_.stop();
   writer_.stop();
   if (clears_ > 0) files_.remove_all();  // the writing thread did not come to it
@@ -169,7 +173,7 @@ void DiskTier::note_write(StoredFile file) {
 // --- loading ---
 
 DiskTier::Ranges DiskTier::find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const {
-  return trouble_ ? Ranges() : catalogue_.find(scope, tokens, first_block);
+  return trouble_ && !obeyed_ ? Ranges() : catalogue_.find(scope, tokens, first_block);
 }
 
 bool DiskTier::in_host_memory(const Ranges& ranges) const {
@@ -187,14 +191,16 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
     const PrefixCatalogue::File& file = *catalogue_.file(range.file);
     for (int done = 0; done < range.count;) {
       const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
-      readings.push_back({id,
-                          range.file,
-                          file.name,
-                          file.header_bytes + static_cast<std::uint64_t>(first) * stride_,
-                          first_block,
-                          blocks,
-                          {file.checksums.begin() + first, file.checksums.begin() + first + blocks},
-                          false});
+      Reading& reading = readings.emplace_back();
+      reading.load = id;
+      reading.file = range.file;
+      reading.name = file.name;
+      reading.offset = file.header_bytes + static_cast<std::uint64_t>(first) * stride_;
+      reading.first_block = first_block;
+      reading.blocks = blocks;
+      reading.foreign = file.foreign;
+      if (!file.foreign)
+        reading.checksums.assign(file.checksums.begin() + first, file.checksums.begin() + first + blocks);
       done += blocks;
       first_block += blocks;
       catalogue_.use(range.file);
@@ -203,10 +209,29 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   if (!readings.empty()) readings.back().last = true;
   catalogue_.touch(scope, tokens.first(std::min(tokens.size(), static_cast<std::size_t>(first_block * kBlockTokens))));
   loads_.emplace(id, flag);
-  counters_.loads.add();
+  // Pieces come in order, so one thread reads them all, what is our own among them too.
+  const bool foreign = std::ranges::any_of(readings, [](const Reading& r) { return r.foreign != nullptr; });
+  if (!std::ranges::all_of(readings, [](const Reading& r) { return r.foreign != nullptr; })) counters_.loads.add();
+  BackgroundPool& reader = foreign ? *foreign_reader_ : reader_;
   for (Reading& reading : readings)
-    reader_.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
+    reader.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
   return id;
+}
+
+std::optional<FileId> DiskTier::add_foreign(std::string_view scope, std::span<const TokenId> tokens, int first_block,
+                                            std::shared_ptr<ForeignBlocks> blocks) {
+  if (!foreign_reader_ || catalogue_.blocks() >= kMostBlocks) return std::nullopt;
+  const auto whole = tokens.size() / kBlockTokens;
+  PrefixCatalogue::File file;
+  file.first_block = first_block;
+  file.blocks = static_cast<int>(whole) - first_block;
+  file.readable = true;
+  file.foreign = std::move(blocks);
+  return catalogue_.add(scope, tokens.first(whole * kBlockTokens), std::move(file));
+}
+
+void DiskTier::drop_foreign(FileId file) {
+  if (catalogue_.file(file) != nullptr) catalogue_.remove(file);
 }
 
 void DiskTier::cancel(LoadId load) {
@@ -224,8 +249,9 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   result.loaded.first_block = reading.first_block;
   result.loaded.blocks = reading.blocks;
   result.loaded.last = reading.last;
+  result.loaded.foreign = reading.foreign != nullptr;
   IoBuffer buffer;
-  if (!cancelled.cancelled() && !trouble_) buffer = read_buffers_->acquire();
+  if (!cancelled.cancelled() && (!trouble_ || reading.foreign)) buffer = read_buffers_->acquire();
   if (!buffer.valid() || cancelled.cancelled()) {
     result.cancelled = cancelled.cancelled();
     result.loaded.failed = true;
@@ -234,7 +260,8 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
     if (auto done = read_piece(reading, into, result); !done.ok()) {
       result.loaded.failed = true;
       result.why = done.error().message;
-      result.damaged = done.error().kind == Error::Kind::bad_file || done.error().kind == Error::Kind::not_found;
+      result.damaged =
+          reading.foreign || done.error().kind == Error::Kind::bad_file || done.error().kind == Error::Kind::not_found;
       if (!result.damaged) note_trouble(done.error());
     } else {
       result.loaded.buffer = std::move(buffer);
@@ -249,6 +276,7 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
 }
 
 Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) {
+  if (reading.foreign) return reading.foreign->read(reading.first_block, into);
   ESP_TRY(result.took, files_.read(reading.name, reading.offset, into));
   for (std::size_t b = 0; b < reading.checksums.size(); ++b)
     if (checksum(into.subspan(b * stride_, stride_)) != reading.checksums[b])
@@ -273,12 +301,14 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
   std::vector<Loaded> loaded;
   for (ReadResult& r : reads) {
     catalogue_.unuse(r.file);
-    if (r.damaged && catalogue_.file(r.file) != nullptr) {
+    if (r.damaged && r.loaded.foreign) {
+      drop_foreign(r.file);
+    } else if (r.damaged && catalogue_.file(r.file) != nullptr) {
       log::warning("prefix cache: {}; the file is dropped and its tokens are computed again", r.why);
       counters_.damaged_files.add();
       remove_file(r.file);
     }
-    if (!r.loaded.failed) {
+    if (!r.loaded.failed && !r.loaded.foreign) {
       if (r.took.reading > 0)
         rates_.read(static_cast<std::uint64_t>(r.loaded.blocks) * stride_, r.took.opening, r.took.reading);
       counters_.loaded_bytes.add(static_cast<std::uint64_t>(r.loaded.blocks) * stride_);

@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ struct DiskTierOptions {
   std::uint64_t host_bytes = 0;   // in the host's memory, before the disk
   std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
   std::function<void()> wake;     // from a thread of the tier: collect() has something
+  bool foreign = false;           // blocks of others are read too (add_foreign), by a third thread
   bool weighs = true;             // reads what was measured to be quicker than computing; false: whatever there is
   FileFault fault;
   IoBuffers::Pin pin;
@@ -104,7 +106,6 @@ class DiskTier {
   // --- loading ---
   using Ranges = std::vector<PrefixCatalogue::Range>;
   Ranges find(std::string_view scope, std::span<const TokenId> tokens, int first_block) const;
-  std::uint64_t version() const { return catalogue_.version(); }  // while it stays, find() says the same
   bool in_host_memory(const Ranges& ranges) const;
   // Begins to read what find() gave for the same arguments.
   LoadId load(std::string_view scope, std::span<const TokenId> tokens, int first_block, const Ranges& ranges);
@@ -115,30 +116,38 @@ class DiskTier {
     int first_block = 0, blocks = 0;
     IoBuffer buffer;  // blocks x block_stride()
     bool last = false;
-    bool failed = false;  // nothing was read, and nothing more will be
+    bool failed = false;   // nothing was read, and nothing more will be
+    bool foreign = false;  // of blocks that somebody else has
   };
   // What has been read since, in order within a load. Also takes note of what was written.
   std::vector<Loaded> collect();
+
+  // --- what others have ---
+  // Blocks from `first_block` to the end of `tokens` can be read from there, until they are dropped, or reading fails. Nothing: all
+  // of them are here.
+  std::optional<FileId> add_foreign(std::string_view scope, std::span<const TokenId> tokens, int first_block,
+                                    std::shared_ptr<ForeignBlocks> blocks);
+  void drop_foreign(FileId file);
 
   // --- all ---
   TransferRates& rates() { return rates_; }
   void clear();            // forgets everything and removes the files
   bool flush(Time until);  // waits until all is written; false when the time was up
-  std::uint64_t used_bytes() const { return catalogue_.bytes(); }
-  const PrefixCatalogue& catalogue() const { return catalogue_; }
+  const PrefixCatalogue& catalogue() const { return catalogue_; }  // while its version stays, find() says the same
   void watch(CatalogueWatcher& watcher) { catalogue_.watch(&watcher); }
   DiskTierCounters& counters() { return counters_; }
   void publish_rates();
 
  private:
   struct Reading {  // one file's part of a load
-    LoadId load;
-    FileId file;
+    LoadId load = 0;
+    FileId file = 0;
     std::string name;
-    std::uint64_t offset;
-    int first_block, blocks;
+    std::uint64_t offset = 0;
+    int first_block = 0, blocks = 0;
     std::vector<std::uint64_t> checksums;
-    bool last;
+    bool last = false;
+    std::shared_ptr<ForeignBlocks> foreign;
   };
   struct ReadResult {
     Loaded loaded;
@@ -186,7 +195,8 @@ class DiskTier {
   std::vector<ReadResult> read_results_;
   std::vector<StoredFile> write_results_;
   std::shared_ptr<IoBuffers> read_buffers_, write_buffers_;
-  BackgroundPool reader_, writer_;  // last: their tasks use everything above
+  std::unique_ptr<BackgroundPool> foreign_reader_;  // null: nobody else is asked
+  BackgroundPool reader_, writer_;                  // last: their tasks use everything above
 };
 
 }  // namespace espalier

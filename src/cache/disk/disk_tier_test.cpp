@@ -191,9 +191,9 @@ TEST_F(DiskTierTest, DiskUseStaysBelowTheCapacityAndTheLastUsedStays) {
   for (int i = 0; i < 60; ++i) {
     store(*tier, sequence(10, i));
     EXPECT_EQ(load(*tier, kept), 10);
-    EXPECT_LE(tier->used_bytes(), o.capacity);
+    EXPECT_LE(tier->catalogue().bytes(), o.capacity);
     EXPECT_LE(bytes_on_disk(), o.capacity);
-    EXPECT_EQ(bytes_on_disk(), tier->used_bytes());
+    EXPECT_EQ(bytes_on_disk(), tier->catalogue().bytes());
   }
   EXPECT_EQ(load(*tier, sequence(10, 0)), 0);
   EXPECT_EQ(load(*tier, sequence(10, 59)), 10);
@@ -393,7 +393,7 @@ TEST_F(DiskTierTest, WhatWasClearedIsNotThereAtTheNextStart) {
   tier->clear();  // waits behind the writing
   tier.reset();
   slow = false;
-  EXPECT_EQ(open(o)->used_bytes(), 0u);
+  EXPECT_EQ(open(o)->catalogue().bytes(), 0u);
 }
 
 TEST_F(DiskTierTest, MemoryAloneNeedsNoFolder) {
@@ -476,7 +476,7 @@ TEST_F(DiskTierTest, ClearingRemovesTheFiles) {
   EXPECT_TRUE(tier->flush(soon()));
   for (auto& piece : tier->collect()) EXPECT_NE(piece.load, id);
   EXPECT_TRUE(files().empty());
-  EXPECT_EQ(tier->used_bytes(), 0u);
+  EXPECT_EQ(tier->catalogue().bytes(), 0u);
   EXPECT_EQ(load(*tier, a), 0);
   EXPECT_EQ(store(*tier, a), 8);
 }

@@ -106,7 +106,7 @@ std::vector<WindowGroup> PrefixCatalogue::window_groups(std::string_view scope, 
 std::vector<bool> PrefixCatalogue::held(std::string_view scope, std::span<const TokenId> tokens) const {
   std::vector<bool> held;
   walk(scope, tokens, [&](int, std::uint32_t b) {
-    held.push_back(blocks_[b].file != 0);
+    held.push_back(is_ours(blocks_[b].file));
     return true;
   });
   return held;
@@ -131,7 +131,8 @@ std::optional<FileId> PrefixCatalogue::add(std::string_view scope, std::span<con
       ++blocks_[at].children;
     }
     at = next;
-    if (i < file.first_block || blocks_[at].file != 0) continue;
+    const FileId holder = blocks_[at].file;
+    if (i < file.first_block || (holder != 0 && (file.foreign || is_ours(holder)))) continue;
     blocks_[at].file = id;
     blocks_[at].in_file = i - file.first_block;
   }
@@ -187,6 +188,7 @@ void PrefixCatalogue::watch(CatalogueWatcher* watcher) {
 void PrefixCatalogue::tell(Tell what, FileId id) const {
   if (watcher_ == nullptr) return;
   const File& file = files_.at(id);
+  if (file.foreign) return;
   std::vector<std::uint32_t> path;  // from the last block to the root
   for (std::uint32_t b = file.last_block; b != none; b = parent_of(b)) path.push_back(b);
   const std::string& scope = blocks_[path.back()].scope->first;
@@ -316,7 +318,7 @@ Result<> PrefixCatalogue::check() const {
   std::size_t evictable_files = 0;
   for (const auto& [id, file] : files_) {
     bytes += file.bytes;
-    if (!covered.contains(id)) return internal_error(fmt::format("file {} holds nothing", file.name));
+    if (!covered.contains(id) && !file.foreign) return internal_error(fmt::format("file {} holds nothing", file.name));
     if (evictable(file) && !by_age_.contains(age(id, file)))
       return internal_error(fmt::format("file {} cannot be evicted", file.name));
     if (evictable(file)) ++evictable_files;

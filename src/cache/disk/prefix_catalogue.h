@@ -4,6 +4,9 @@
 // 16 token ids, compared one by one, so no collision can hand out another prompt's keys. Blocks that no file holds
 // stay in the tree as long as a block behind them is held; they are only the way there.
 //
+// Blocks that somebody else has (foreign_blocks.h) may be named too, for as long as a request wants them: they count as a file
+// that takes no room, is told to nobody, is never the victim, and gives way where a file of our own holds the same.
+//
 // Files are evicted least recently used first, of equally used ones the one that stands deeper in its sequence first: a
 // use of a prefix uses all files up to its end, so beginnings outlive their ends. Files being read or written stay.
 //
@@ -15,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -24,6 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cache/disk/foreign_blocks.h"
 #include "cache/disk/prefix_file.h"
 #include "cache/disk/window_path.h"
 #include "espalier/error.h"
@@ -54,7 +59,8 @@ class PrefixCatalogue {
     bool readable = false;                 // false while it is being written
     int users = 0;                         // reads that go on
     std::uint64_t last_use = 0;
-    std::uint32_t last_block = 0;  // in the tree
+    std::uint32_t last_block = 0;                 // in the tree
+    std::shared_ptr<ForeignBlocks> foreign = {};  // null: it is a file of ours
   };
   struct Range {  // consecutive blocks of one file
     FileId file = 0;
@@ -72,7 +78,7 @@ class PrefixCatalogue {
   // read.
   std::vector<WindowGroup> window_groups(std::string_view scope, std::span<const TokenId> tokens) const;
 
-  // For each whole block of `tokens`, whether a file holds it or is about to. Shorter when nothing deeper is known.
+  // For each whole block of `tokens`, whether a file of ours holds it or is about to. Shorter when nothing deeper is known.
   std::vector<bool> held(std::string_view scope, std::span<const TokenId> tokens) const;
 
   // A file with blocks [first_block, first_block + blocks) of `tokens`, which end with its last one. Returns nothing,
@@ -134,7 +140,8 @@ class PrefixCatalogue {
   std::uint32_t parent_of(std::uint32_t b) const { return blocks_[b].root ? none : blocks_[b].place->first.parent; }
   void prune(std::uint32_t b);
   Age age(FileId id, const File& file) const { return {file.last_use, -file.first_block, id}; }
-  bool evictable(const File& file) const { return file.readable && file.users == 0; }
+  bool evictable(const File& file) const { return file.readable && file.users == 0 && !file.foreign; }
+  bool is_ours(FileId file) const { return file != 0 && !files_.at(file).foreign; }
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> free_blocks_;

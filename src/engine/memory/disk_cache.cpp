@@ -18,14 +18,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // The first bytes of a file: the metadata of a GGUF (hyperparameters, vocabulary), the whole of a small JSON file.
-void add_start(Fingerprint& print, const fs::path& path) {
+void add_start(Fingerprint& print, const fs::path& path, KeyReach reach) {
   constexpr std::uint64_t kMost = 16 << 20;
   auto file = open_file(path);
   struct stat info{};
   if (!file.ok() || ::fstat(file->descriptor(), &info) != 0) return print.add("absent");
   print.add_number(static_cast<std::uint64_t>(info.st_size));
-  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_sec));
-  print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_nsec));
+  if (reach == KeyReach::machine) {
+    print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_sec));
+    print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_nsec));
+  }
   std::vector<std::byte> bytes(std::min<std::uint64_t>(kMost, static_cast<std::uint64_t>(info.st_size)));
   std::size_t read = 0;
   while (read < bytes.size()) {
@@ -36,38 +38,39 @@ void add_start(Fingerprint& print, const fs::path& path) {
   print.add(std::span(bytes).first(read));
 }
 
-std::string weights_print(const EngineOptions& options, const ModelFiles& files_of_model) {
+std::string weights_print(const EngineOptions& options, const ModelFiles& files_of_model, KeyReach reach) {
   const TensorFile& weights = *files_of_model.weights;
   Fingerprint print;
   const fs::path path = options.model_path;
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
-  if (folder) add_start(print, path / "config.json");
-  if (!folder) add_start(print, path);
+  if (folder) add_start(print, path / "config.json", reach);
+  if (!folder) add_start(print, path, reach);
   std::set<std::string> files;
   for (const Tensor& tensor : weights.tensors()) files.insert(weights.file_of(tensor));
   for (const std::string& file : files) {
-    print.add(file);
-    if (!file.empty() && options.load_format != "dummy") add_start(print, (folder ? path : path.parent_path()) / file);
+    if (reach == KeyReach::machine) print.add(file);
+    if (!file.empty() && options.load_format != "dummy")
+      add_start(print, (folder ? path : path.parent_path()) / file, reach);
   }
   add_tensors(print, weights);
   if (files_of_model.tower_weights) {
-    add_start(print, files_of_model.tower_path);
+    add_start(print, files_of_model.tower_path, reach);
     add_tensors(print, *files_of_model.tower_weights);
   }
   return print.text();
 }
 
-std::string tokenizer_print(const EngineOptions& options, const ModelFiles& files) {
+std::string tokenizer_print(const EngineOptions& options, const ModelFiles& files, KeyReach reach) {
   if (!files.tokenizer) return "none";
   Fingerprint print;
   const fs::path path = files.tokenizer_path;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
-    if (path != fs::path(options.model_path)) add_start(print, path);  // else the weights' print has it
+    if (path != fs::path(options.model_path)) add_start(print, path, reach);  // else the weights' print has it
     return print.text();
   }
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) add_start(print, path / file);
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) add_start(print, path / file, reach);
   return print.text();
 }
 
@@ -130,7 +133,7 @@ std::string description(const DiskTier& tier, const DiskTierOptions& options, bo
     return text + fmt::format("evicted prefixes go to {}, {} at most, until the end of the process",
                               tier.folder().string(), size_text(options.capacity));
   return text + fmt::format("prefixes are kept in {} across restarts ({} of {} used{})", tier.folder().string(),
-                            size_text(tier.used_bytes()), size_text(options.capacity),
+                            size_text(tier.catalogue().bytes()), size_text(options.capacity),
                             stores_evicted ? "" : "; saved at the end only");
 }
 
@@ -146,7 +149,7 @@ std::string state_text(const DiskCacheParts& p) {
 
 }  // namespace
 
-std::string disk_cache_key(const DiskCacheParts& p) {
+std::string disk_cache_key(const DiskCacheParts& p, KeyReach reach) {
   std::string fields;
   const KvView view = p.kv.view();
   for (std::size_t i = 0; i < view.layers.size(); ++i) {
@@ -158,16 +161,33 @@ std::string disk_cache_key(const DiskCacheParts& p) {
   return fmt::format(
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
-      weights_print(p.options, p.files), tokenizer_print(p.options, p.files), p.decoder.isa(), p.options.activations,
-      p.kv_type, fields, state_text(p), kNumericsVersion, computed_print(p));
+      weights_print(p.options, p.files, reach), tokenizer_print(p.options, p.files, reach), p.decoder.isa(),
+      p.options.activations, p.kv_type, fields, state_text(p), kNumericsVersion, computed_print(p));
 }
 
-DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, std::function<void()> wake) {
+namespace {
+
+// Whole blocks of tokens are shared: of a model that keeps more of a sequence they would be of no use.
+std::optional<RemoteWish> wish_to_share(const DiskCacheParts& p) {
+  auto wish = remote_wish(p.options);
+  if (!wish.ok()) log::warning("prefixes are not shared: {}", wish.error().message);
+  if (!wish.ok() || !*wish) return std::nullopt;
+  if (p.states.cells() == 0 && p.window_copier == nullptr) return *wish;
+  log::warning(
+      "prefixes are not shared (--cache-remote): this model keeps recurrent states, which are not taken along");
+  return std::nullopt;
+}
+
+}  // namespace
+
+DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::function<void()> wake) {
+  DiskTierCounters& counters = metrics.disk;
   DiskCache cache;
   const EngineOptions& o = p.options;
   const bool keep = !o.cache_dir.empty();
   const std::int64_t in_memory = host_bytes(p), on_disk = o.cache_scratch.empty() && !keep ? 0 : o.cache_disk_bytes;
-  if (!o.radix_cache || (!keep && on_disk <= 0 && in_memory <= 0)) return cache;
+  const std::optional<RemoteWish> wish = o.radix_cache ? wish_to_share(p) : std::nullopt;
+  if (!o.radix_cache || (!keep && on_disk <= 0 && in_memory <= 0 && !wish)) return cache;
   DiskTierOptions tier;
   tier.base = keep ? o.cache_dir : o.cache_scratch;
   tier.keep = keep;
@@ -179,17 +199,18 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
       std::max({p.block_bytes, p.copier.state_bytes() / kMostStateBlocks, window_bytes / kMostWindowBlocks});
   cache.store_evicted = on_disk > 0 || in_memory > 0;
   // Without a tier for what is evicted, what is saved is never larger than the pools (and their headers).
-  const auto pool_bytes = static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes +
-                          2 * p.kv.windows().bytes() +
-                          static_cast<std::uint64_t>(p.states.cells()) * (p.copier.state_bytes() + 2 * tier.block_bytes);
+  const auto pool_bytes =
+      static_cast<std::uint64_t>(p.pool_tokens) / kBlockTokens * tier.block_bytes + 2 * p.kv.windows().bytes() +
+      static_cast<std::uint64_t>(p.states.cells()) * (p.copier.state_bytes() + 2 * tier.block_bytes);
   tier.capacity = on_disk > 0 || !keep ? static_cast<std::uint64_t>(on_disk) : pool_bytes + pool_bytes / 8 + (64 << 20);
   tier.host_bytes = static_cast<std::uint64_t>(in_memory);
   if (keep) tier.key = disk_cache_key(p);
-  tier.wake = std::move(wake);
+  tier.wake = wake;
+  tier.foreign = wish.has_value();
   if (const device::Device* device = p.kv.tokens().device(); device != nullptr)
     tier.pin = [device](std::span<std::byte> memory) { return device->pin(memory); };
   auto opened = DiskTier::open(tier, counters);
-  if (!opened.ok() && in_memory > 0) {
+  if (!opened.ok() && (in_memory > 0 || wish)) {
     log::warning("evicted prefixes stay in memory, the disk tier cannot be had: {}", opened.error().message);
     tier.capacity = 0;
     opened = DiskTier::open(tier, counters);
@@ -200,6 +221,12 @@ DiskCache open_disk_cache(const DiskCacheParts& p, DiskTierCounters& counters, s
   }
   cache.tier = std::move(opened).value();
   cache.description = description(*cache.tier, tier, cache.store_evicted);
+  if (!wish) return cache;
+  cache.remote = open_remote_tier(
+      *wish, o, {disk_cache_key(p, KeyReach::fleet), cache.tier->block_stride(), std::move(wake), tier.pin},
+      metrics.remote);
+  cache.remote_policy = wish->policy;
+  cache.remote_description = fmt::format("prefixes are shared through {}", wish->address.shown());
   return cache;
 }
 

@@ -13,8 +13,10 @@
 #include <string>
 
 #include "cache/disk/disk_tier.h"
+#include "engine/engine_metrics.h"
 #include "engine/load/loaded_model.h"
 #include "engine/memory/kv_copy.h"
+#include "engine/memory/remote_cache.h"
 #include "espalier/engine.h"
 #include "model/decoder.h"
 
@@ -35,15 +37,21 @@ struct DiskCacheParts {
   int vocabulary, pool_tokens;
 };
 
-// What lies on disk is of use only to an engine with the same key.
-std::string disk_cache_key(const DiskCacheParts& parts);
+// What lies on disk is of use only to an engine with the same key; on this machine, which knows when files were changed, or on
+// others, too, whose copies have other times.
+enum class KeyReach { machine, fleet };
+std::string disk_cache_key(const DiskCacheParts& parts, KeyReach reach = KeyReach::machine);
 
 // The disk tier of an engine, if it has one, and what is to be said of it.
 struct DiskCache {
   std::unique_ptr<DiskTier> tier;  // null: none
   bool store_evicted = false;
   std::string description;  // one line for whoever starts the engine
+  // Who shares prefixes with this engine; null: nobody. Then there is a tier.
+  std::unique_ptr<RemoteTier> remote;
+  RemotePolicy remote_policy = RemotePolicy::write_through;
+  std::string remote_description;
 };
-DiskCache open_disk_cache(const DiskCacheParts& parts, DiskTierCounters& counters, std::function<void()> wake);
+DiskCache open_disk_cache(const DiskCacheParts& parts, EngineMetrics& metrics, std::function<void()> wake);
 
 }  // namespace espalier

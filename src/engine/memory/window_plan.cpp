@@ -88,7 +88,9 @@ PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t sta
   // The disk tier keeps states or windows beside tokens, not both.
   const bool to_disk = !wish.options.cache_dir.empty() || wish.options.cache_disk_bytes > 0 ||
                        wish.options.cache_host_bytes > 0 || wish.options.cache_host_ratio > 0;
-  const bool together = wish.options.window_ratio >= 1 || (to_disk && states_bytes > 0);
+  // What is shared with other servers is whole tokens.
+  const bool together =
+      wish.options.window_ratio >= 1 || (to_disk && states_bytes > 0) || !wish.options.cache_remote.empty();
   if (windows.seen.rule == Visibility::Rule::all || together) return {slots_with(whole), one_space};
   const PoolCost apart(wish, windows);
   const int slots = slots_with(apart);

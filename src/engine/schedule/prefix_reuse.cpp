@@ -20,6 +20,7 @@ void PrefixReuse::begin(Sequence& s, Match match) {
   s.read_again = 0;
   s.extents_left = 0;
   memory_.states().begin(s, match);
+  if (memory_.remote() != nullptr) memory_.remote()->used_again(s.key(), match.length);
   if (s.pictures && towers_ != nullptr) s.pictures.begin(*towers_, s.computed);
   s.held.begin(std::move(match.pin), std::move(match.extents));
   const int from_disk = memory_.disk() != nullptr ? memory_.disk()->forget(s.arrival) : 0;
@@ -57,6 +58,7 @@ void PrefixReuse::read_anew_if_longer(Sequence& s) {
 
 void PrefixReuse::release(Sequence& s) {
   s.held.give_to(memory_.tree(), s.tokens, s.computed, s.pictures.whole());
+  if (memory_.remote() != nullptr && s.held.in_tree()) memory_.remote()->computed(s.key(), s.computed);
   memory_.states().release(s);
   s.pictures.let_go();
   s.held.reset();

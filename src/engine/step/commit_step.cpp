@@ -79,6 +79,8 @@ bool EngineCore::commit_chunk(ScheduledChunk chunk, std::span<Outcome> outcomes,
   // What was stored behind is read by a layer that drafts alone: it goes on from tokens that are to be read again.
   s.held.keep_first(s.computed + std::exchange(s.slots_ahead, 0) + (drafts_.by_layer() ? s.read_again : 0));
   if (of_prompt || s.to_compute() > 1) s.held.give_to(memory_.tree(), s.tokens, s.computed, s.pictures.whole());
+  if (of_prompt && s.computed >= s.prompt_tokens() && memory_.remote() != nullptr)
+    memory_.remote()->computed(s.key(), s.computed);
   s.held.forget_behind_window(s.computed);
   memory_.states().leave_snapshots(s);
   if (s.computed == s.known() && s.remaining_output() == 0 && !finished) {  // nothing was asked for but the prompt

@@ -45,6 +45,10 @@ std::int64_t EngineCore::save_cache(DiskTier::Time until) {
   return memory_.disk() != nullptr ? memory_.disk()->save(until) : 0;
 }
 
+void EngineCore::give_prefixes(DiskTier::Time until) {
+  if (memory_.remote() != nullptr) memory_.remote()->save(until);
+}
+
 void EngineCore::add(const Arrival& arrival) {
   const Request& request = *arrival.request;
   metrics_.requests.add();

@@ -36,6 +36,10 @@ class EngineCore {
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows, bool store_evicted) {
     memory_.attach(std::move(tier), copier, windows, store_evicted);
   }
+  void share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy) {  // of a core with a tier
+    memory_.disk()->share(std::move(remote), policy);
+  }
+  void give_prefixes(DiskTier::Time until);                // what waits to be shared
   void attach(Guesser& model) { drafts_.use(model); }      // it outlives the core
   void attach(LayerGuesser& layer);                        // likewise
   void attach(GrammarQueue& queue);                        // for constraints' masks; it outlives the core

@@ -162,6 +162,53 @@ constexpr DiskGaugeRow kDiskGauges[] = {
      &DiskTierCounters::break_even_tokens},
 };
 
+struct RemoteCounterRow {
+  std::string_view name, help;
+  const Counter RemoteTierCounters::* value;
+};
+
+constexpr RemoteCounterRow kRemoteCounters[] = {
+    {"asks", "Questions to the remote cache (--cache-remote) for a waiting request's prefix",
+     &RemoteTierCounters::asks},
+    {"skipped_asks", "Questions that were not worth their time", &RemoteTierCounters::skipped_asks},
+    {"hits", "Questions of which something was found", &RemoteTierCounters::hits},
+    {"misses", "Questions of which nothing was found", &RemoteTierCounters::misses},
+    {"found_tokens", "Tokens that were found", &RemoteTierCounters::found_tokens},
+    {"read_tokens", "Tokens that were read", &RemoteTierCounters::read_tokens},
+    {"read_bytes", "Bytes that were read", &RemoteTierCounters::read_bytes},
+    {"written_tokens", "Tokens that others can find now", &RemoteTierCounters::written_tokens},
+    {"written_bytes", "Bytes of these", &RemoteTierCounters::written_bytes},
+    {"known_tokens", "Tokens that others had brought before", &RemoteTierCounters::known_tokens},
+    {"damaged_blocks", "Blocks that were refused: changed, cut, or not what was asked for",
+     &RemoteTierCounters::damaged_blocks},
+    {"errors", "Calls that failed: refused, closed, too slow", &RemoteTierCounters::errors},
+};
+constexpr RemoteCounterRow kRemoteSeconds[] = {
+    {"ask_seconds", "Time that answers took", &RemoteTierCounters::ask_microseconds},
+    {"read_seconds", "Time that reading took", &RemoteTierCounters::read_microseconds},
+};
+constexpr RemoteCounterRow kRemoteDrops[] = {
+    {"busy", "", &RemoteTierCounters::dropped_tokens_busy},
+    {"down", "", &RemoteTierCounters::dropped_tokens_down},
+    {"full", "", &RemoteTierCounters::dropped_tokens_full},
+    {"gone", "", &RemoteTierCounters::dropped_tokens_gone},
+};
+
+struct RemoteGaugeRow {
+  std::string_view name, help;
+  const Gauge RemoteTierCounters::* value;
+};
+
+constexpr RemoteGaugeRow kRemoteGauges[] = {
+    {"state", "0: the remote cache does not answer; 1: it does; 2: it is read, but takes nothing more",
+     &RemoteTierCounters::state},
+    {"waiting_tokens", "Tokens that wait to be sent", &RemoteTierCounters::waiting_tokens},
+    {"read_bytes_per_second", "Measured", &RemoteTierCounters::read_bytes_per_second},
+    {"answer_seconds", "Measured: of a question", &RemoteTierCounters::ask_seconds},
+    {"break_even_tokens", "Runs this long are read; 0 = not measured yet, -1 = none is",
+     &RemoteTierCounters::break_even_tokens},
+};
+
 struct PictureCounterRow {
   std::string_view name, help;
   const Counter PictureCounters::* value;
@@ -214,6 +261,35 @@ void write_disk(MetricsText& text, const AllSeen& all) {
   for (const auto& row : kDiskGauges) {
     text.gauge(prefix + std::string(row.name), row.help);
     for (const Seen& seen : all) text.sample((seen.metrics().disk.*row.value).value(), seen.ours);
+  }
+}
+
+// Of servers that share prefixes.
+void write_remote(MetricsText& text, const AllSeen& all) {
+  const auto shares = [](const Seen& seen) { return !seen.model->info().remote_cache.empty(); };
+  if (std::ranges::none_of(all, shares)) return;
+  const std::string prefix = "espalier_remote_";
+  const auto each = [&](auto value) {
+    for (const Seen& seen : all)
+      if (shares(seen)) text.sample(value(seen.metrics().remote), seen.ours);
+  };
+  for (const auto& row : kRemoteCounters) {
+    text.counter(prefix + std::string(row.name), row.help);
+    each([&](const RemoteTierCounters& of) { return static_cast<double>((of.*row.value).value()); });
+  }
+  for (const auto& row : kRemoteSeconds) {
+    text.counter(prefix + std::string(row.name), row.help);
+    each([&](const RemoteTierCounters& of) { return static_cast<double>((of.*row.value).value()) / 1e6; });
+  }
+  text.counter(prefix + "dropped_tokens", "Tokens that were not sent: behind, server down or full, evicted meanwhile");
+  for (const Seen& seen : all)
+    for (const auto& row : kRemoteDrops)
+      if (shares(seen))
+        text.sample(static_cast<double>((seen.metrics().remote.*row.value).value()),
+                    with(seen.ours, "reason", std::string(row.name)));
+  for (const auto& row : kRemoteGauges) {
+    text.gauge(prefix + std::string(row.name), row.help);
+    each([&](const RemoteTierCounters& of) { return (of.*row.value).value(); });
   }
 }
 
@@ -287,6 +363,7 @@ void write_engines(MetricsText& text, const ModelSet& models, std::string_view c
   if (all.empty()) return;
   write_rows(text, all, false);
   write_disk(text, all);
+  write_remote(text, all);
   write_pictures(text, all);
   if (compat != "none") write_sglangs(text, all);
   if (compat == "vllm") write_vllms(text, all);

@@ -159,12 +159,24 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("radix_eviction_policy", options.eviction).field("cache_dir", options.cache_dir);
   json.field("cache_disk", options.cache_disk_bytes).field("cache_host", options.cache_host_bytes);
   json.field("hicache_ratio", options.cache_host_ratio).field("disk_cache", info.disk_cache);
+  json.field("remote_cache", info.remote_cache).field("cache_remote_policy", options.cache_remote_policy);
+  json.field("cache_remote_prefix", options.cache_remote_prefix)
+      .field("cache_remote_ttl", options.cache_remote_seconds);
   json.field("packed_weights_cache", options.packed_weights_dir).field("packed_weights", info.packed_weights);
   json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
   json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
   json.field("max_mamba_cache_size", info.state_cells).field("state_bytes", info.state_bytes);
   json.field("swa_full_tokens_ratio", options.window_ratio).field("window_tokens", info.window_tokens);
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
+}
+
+void write_remote(JsonWriter& json, const RemoteTierCounters& remote) {
+  constexpr std::string_view kStates[] = {"down", "up", "full"};
+  json.key("remote_cache").open('{').field("state", kStates[static_cast<std::size_t>(remote.state.value())]);
+  json.field("hits", remote.hits.value()).field("misses", remote.misses.value()).field("errors", remote.errors.value());
+  json.field("read_tokens", remote.read_tokens.value()).field("written_tokens", remote.written_tokens.value());
+  json.field("waiting_tokens", static_cast<std::int64_t>(remote.waiting_tokens.value()));
+  json.field("read_bytes_per_second", remote.read_bytes_per_second.value()).close('}');
 }
 
 void write_state(JsonWriter& json, const ServedModel& model) {
@@ -183,7 +195,9 @@ void write_state(JsonWriter& json, const ServedModel& model) {
   json.key("memory_usage").open('{').field("weight", static_cast<double>(model.info().weight_bytes) / 1e9);
   json.field("kvcache", static_cast<double>(model.info().kv_bytes) / 1e9);
   json.field("states", static_cast<double>(model.info().state_bytes) * model.info().state_cells / 1e9);
-  json.field("token_capacity", status.pool_tokens).close('}').close('}');
+  json.field("token_capacity", status.pool_tokens).close('}');
+  if (!model.info().remote_cache.empty()) write_remote(json, metrics.remote);
+  json.close('}');
 }
 
 // What /v1/models and /api/ps tell of each, too.

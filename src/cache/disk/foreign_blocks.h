@@ -1,0 +1,22 @@
+// foreign_blocks.h: blocks of a sequence that lie neither in the tier's files nor in its memory, but with somebody else: what the
+// disk tier reads beside its own.
+//
+// Units:   blocks of the sequence, bytes. Threads: one at a time, none of them the engine's: it waits.
+// Fails:   as the one who has them does. What failed is not asked for again.
+#pragma once
+
+#include <span>
+
+#include "espalier/error.h"
+
+namespace espalier {
+
+// Reads blocks of one sequence.
+class ForeignBlocks {
+ public:
+  virtual ~ForeignBlocks() = default;
+  // All blocks that `into` has room for, from number `first_block` of the sequence on.
+  virtual Result<> read(int first_block, std::span<std::byte> into) = 0;
+};
+
+}  // namespace espalier
