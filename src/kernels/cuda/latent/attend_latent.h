@@ -68,10 +68,10 @@ class Latent {
       weigh(parts, block);
     }
     simt::meet();
-    if (!tile_.in_pieces())
-      finish();
-    else if (tile_.task().selection.words != nullptr)
-      leave_out(larger(begin, end));
+    if (!tile_.in_pieces()) finish();
+    if constexpr (Shape::kMayChoose) {
+      if (tile_.in_pieces() && tile_.task().selection.words != nullptr) leave_out(larger(begin, end));
+    }
   }
 
  private:
@@ -334,8 +334,10 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads, 1) void attend_latent(AttendTask
   const Tile tile(task);
   const int part = simt::block_y() / query_parts, first = simt::block_y() % query_parts * Shape::kQueries;
   tile.find(tiles[simt::block_x() % tile_count], cut, part / cut.parts, part % cut.parts, simt::block_x() / tile_count);
-  const Choice choice(task, LatentRoom<Shape>::choice_at());
-  if (choice.is_there()) choice.begin(simt::block_x() / tile_count);
+  if constexpr (Shape::kMayChoose) {
+    const Choice choice(task, LatentRoom<Shape>::choice_at());
+    if (choice.is_there()) choice.begin(simt::block_x() / tile_count);
+  }
   if (first < Tile::facts().queries) Latent<Shape>(tile, first).run();
 }
 

@@ -40,6 +40,7 @@ struct LatentShape {
   static constexpr int kTogether = kKept ? 2 : 1;         // parts that are weighed together
   static constexpr int kPasses = kMostParts / kTogether;  // until all are
   static constexpr int kEights = 2 * kTogether;           // of a thread's elements, in a pass
+  static constexpr bool kMayChoose = kTiles < 4;          // has registers left for a choice of positions
   static_assert(kTiles / kRowTiles * kAcross == kWarps);
 };
 

@@ -21,8 +21,10 @@ class LatentCopies {
   // Where the positions of a block lie; a barrier is between it and whoever asks for them. Blocks in ascending order.
   ESPALIER_ON_DEVICE void note(int block) {
     if (block >= end_) return;
-    const Choice choice(tile_.task(), room_.choice_at());
-    if (choice.is_there()) return note_chosen(choice.list(block), block);
+    if constexpr (Shape::kMayChoose) {
+      const Choice choice(tile_.task(), room_.choice_at());
+      if (choice.is_there()) return note_chosen(choice.list(block), block);
+    }
     for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads())
       table_of(block)[p] = offset_of(tile_.seen_slot(finder_, block * kAttentionBlock + p));
   }
