@@ -1,11 +1,14 @@
 // Attention by tensor cores over latent rows on a device: close to attention with float32 arithmetic, and the same bits of a row
 // whatever else is computed with it, however the work is cut, and however much shared memory there is.
+#include <array>
+
 #include "device/attended_by_tensor_cores.h"
 
 namespace espalier {
 namespace {
 
 using testing::Problem;
+using testing::Sequence;
 
 class AttentionOverLatentRows : public testing::AttendedByTensorCores {
  protected:
@@ -13,6 +16,23 @@ class AttentionOverLatentRows : public testing::AttendedByTensorCores {
     AttentionShape shape = square(heads, 1, key, visible);
     shape.value_dim = value;
     return shape;
+  }
+  // For the last rows of each sequence (others are not asked for): about a third of what lies before, or one in a hundred, or all, or
+  // nothing, at most so many.
+  void choose(Problem& problem, int most, int rows = 8) {
+    for (Sequence& s : problem.sequences) {
+      s.selected.assign(static_cast<std::size_t>(s.length), {});
+      for (int p = std::max(0, s.length - rows); p < s.length; ++p) {
+        std::vector<bool>& seen = s.selected[static_cast<std::size_t>(p)];
+        seen.assign(static_cast<std::size_t>(s.length), false);
+        const unsigned one_in = std::array{3u, 100u, 1u, ~0u}[rng() % 4];
+        for (int i = 0, left = most; i <= p && left > 0; ++i)
+          if (rng() % one_in == 0) {
+            seen[static_cast<std::size_t>(i)] = true;
+            --left;
+          }
+      }
+    }
   }
   Problem problem(const AttentionShape& shape, const std::vector<int>& lengths) {
     return {rng, shape, KvType::bf16, lengths, KvForm::latent};
@@ -88,6 +108,35 @@ TEST_P(AttentionOverLatentRows, SinksJoinTheDenominatorOnce) {
   Problem some = problem(latent(6, 40, 32, Visibility::window(150)), {500, 40, 1});
   some.sinks = {0.0f, -3.0f, 9.0f, 250.0f, -1000.0f, 2.5f};
   expect_close_and_the_same_in_every_cut(some, {3, 40, 1});
+}
+
+// Rows choose many of their positions, few, all or none; blocks are counted by what is chosen.
+TEST_P(AttentionOverLatentRows, ChosenPositionsAreAllThatCounts) {
+  for (const auto& [heads, key, value] : {std::tuple{6, 48, 32}, {40, 160, 128}, {5, 576, 512}}) {
+    Problem some = problem(latent(heads, key, value, Visibility::window(450)), {500, 1, 130, 290});
+    some.sinks = random_floats(rng, static_cast<std::size_t>(heads));
+    choose(some, 1 << 20);
+    expect_close_and_the_same_in_every_cut(some, {5, 1, 7, 2},
+                                           {{1 << 20, 3}, {1, 2}, {1 << 20, 1, 163 << 10}, {1, 4, 99 << 10}});
+  }
+}
+
+// Of long contexts: more words of the selection than a block of threads has threads, and rows with fewer blocks than there is room for.
+TEST_P(AttentionOverLatentRows, FewPositionsAreChosenOfLongContexts) {
+  Problem some = problem(latent(5, 20, 16), {19'000, 17'000, 40});
+  choose(some, 380, 3);
+  most_blocks = 3;
+  expect_close_and_the_same_in_every_cut(some, {3, 1, 2}, {{1, 2}, {1, 3}, {1, 1, 99 << 10}});
+}
+
+// Who chooses all has the bits of who sees all.
+TEST_P(AttentionOverLatentRows, AChoiceOfAllIsNoChoice) {
+  Problem some = problem(latent(17, 72, 64), {300, 140});
+  some.fill(cpu);
+  const std::vector<float> got = run(some, {3, 1}, {1 << 20, 1});
+  for (Sequence& s : some.sequences)
+    s.selected.assign(static_cast<std::size_t>(s.length), std::vector<bool>(static_cast<std::size_t>(s.length), true));
+  ASSERT_EQ(run(some, {3, 1}, {1 << 20, 2}), got);
 }
 
 // The same sequence in other slots: runs that begin in other lanes, and in another segment.

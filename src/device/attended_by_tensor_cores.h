@@ -20,6 +20,7 @@ class AttendedByTensorCores : public ::testing::TestWithParam<device::Kind> {
   const CpuKernels& cpu = *runnable_cpu_kernels().front();
   std::mt19937_64 rng{seed()};
   Emulated emulated{GetParam()};
+  int most_blocks = 0;  // that a row's chosen positions can fill; 0: not known
 
   static AttentionShape square(int heads, int kv_heads, int head_dim, Visibility visible = {}) {
     return {.heads = heads,
@@ -36,6 +37,10 @@ class AttendedByTensorCores : public ::testing::TestWithParam<device::Kind> {
     cuda::AttendTensorTask task{};
     task.of = put_task(emulated, problem, rows, cut.pieces);
     EXPECT_TRUE(fits_tensor_cores(task.of));
+    if (most_blocks > 0) {
+      task.of.pieces = std::min(task.of.pieces, most_blocks);
+      task.of.blocks_each = (most_blocks + task.of.pieces - 1) / task.of.pieces;
+    }
     task.most_shared = cut.most_shared;
     cuda::TensorCut tiles_as = cuda::tensor_cut(task.of);
     tiles_as.rows = std::min(tiles_as.rows, cut.most_rows);
@@ -47,7 +52,7 @@ class AttendedByTensorCores : public ::testing::TestWithParam<device::Kind> {
     task.many_count = static_cast<int>(tiles.many.size());
     task.many_queries = tiles.many_queries;
     emulated.run(kEspalierAttendTensor, task);
-    if (task.of.pieces > 1) emulated.run(kEspalierMergeAttention, cuda::MergeAttentionTask{task.of});
+    if (task.of.pieces > 1) emulated.run(kEspalierMergeAttention, cuda::MergeAttentionTask{task.of, most_blocks});
     return emulated.get(task.of.out, elements(task.of.row_count, task.of.out_stride));
   }
 

@@ -15,9 +15,9 @@ namespace espalier::device {
 struct DeviceProgram {
   DeviceStages stages;
   ProgramMemory memory;
-  std::vector<Memory> owned;     // that it lies in
-  std::vector<Selection> masks;  // what was chosen last, by MaskId; stages refer to them
-  float* logits = nullptr;       // on the device: [kept rows][vocabulary], or the program's output
+  std::vector<Memory> owned;  // that it lies in
+  std::vector<Choice> masks;  // what was chosen last, by MaskId; stages refer to them
+  float* logits = nullptr;    // on the device: [kept rows][vocabulary], or the program's output
   std::int64_t logits_stride = 0;
   float head_scale = 1.0f, head_cap = 0.0f;  // what is left to do with logits
 };

@@ -34,6 +34,10 @@ void cut_into(int pieces, std::int64_t blocks, const Device& device, cuda::Atten
   grow(device, partials, static_cast<std::size_t>(bytes));
   task.partials = partials.as<float>();
 }
+// Positions that a choice can have, at most.
+std::int64_t most_of(const ChooseOp& op) {
+  return (std::int64_t{op.kept} + op.local_runs) * op.run + std::max(op.run, op.every);
+}
 std::int64_t blocks_of(const Step::Attended& attended) {
   return (attended.positions + kAttentionBlock - 1) / kAttentionBlock;
 }
@@ -118,8 +122,13 @@ void AttendStage::prepare(Step& step) {
   } else {
     thread_blocks = thread_blocks_of(first_, attended);
   }
-  cut_into(pieces_of(device, thread_blocks, together, blocks_of(attended), least), blocks_of(attended), device, first_,
-           first_partials_);
+  std::int64_t blocks = blocks_of(attended);
+  most_blocks_ = 0;
+  if (by_tensor_cores_ && mask_ != nullptr && mask_->most > 0) {
+    blocks = std::min<std::int64_t>(blocks, (mask_->most + kAttentionBlock - 1) / kAttentionBlock);
+    most_blocks_ = static_cast<int>(blocks);
+  }
+  cut_into(pieces_of(device, thread_blocks, together, blocks, least), blocks, device, first_, first_partials_);
   if (op_.then < 0) return;
   const Step::Attended& then = aim(step, then_, op_.then, AttendOp::Around::none, {});
   if (then_mask_ != nullptr) then_.selection = *then_mask_;
@@ -136,7 +145,7 @@ void AttendStage::launch(Launches& launches) {
   if (by_tensor_cores_) {
     tensor_.of = first_;
     launches.run(kEspalierAttendTensor, tensor_);
-    if (first_.pieces > 1) launches.run(kEspalierMergeAttention, cuda::MergeAttentionTask{first_});
+    if (first_.pieces > 1) launches.run(kEspalierMergeAttention, cuda::MergeAttentionTask{first_, most_blocks_});
     return;
   }
   run(launches, first_);
@@ -160,7 +169,7 @@ void ChooseStage::prepare(Step& step) {
   grow(step.device(), words_, rows * static_cast<std::size_t>(task_.row_stride) * sizeof(std::uint64_t));
   task_.scores = scores_.as<float>();
   task_.words = words_.as<std::uint64_t>();
-  *mask_ = {task_.words, task_.row_stride, task_.head_stride};
+  *mask_ = {{task_.words, task_.row_stride, task_.head_stride}, most_of(op_)};
 }
 
 // --- what the host looks up ---

@@ -74,8 +74,8 @@ class ExpertsStage final : public DeviceStage {
 class AttendStage final : public DeviceStage {
  public:
   // masks: which positions are seen in each, or null: all. exact: with the CPU's bits, else by tensor cores where they can.
-  AttendStage(const AttendOp& op, const cuda::AttendTask& first, const Selection* mask, const cuda::AttendTask& then,
-              const Selection* then_mask, bool exact)
+  AttendStage(const AttendOp& op, const cuda::AttendTask& first, const Choice* mask, const cuda::AttendTask& then,
+              const Choice* then_mask, bool exact)
       : op_(op), first_(first), then_(then), mask_(mask), then_mask_(then_mask), exact_(exact) {}
   void prepare(Step& step) override;
   void launch(Launches& launches) override;
@@ -88,15 +88,16 @@ class AttendStage final : public DeviceStage {
   AttendOp op_;
   cuda::AttendTask first_, then_;
   Memory first_partials_, then_partials_;  // of tasks that are cut
-  const Selection *mask_, *then_mask_;
+  const Choice *mask_, *then_mask_;
   bool exact_, by_tensor_cores_ = false;
   cuda::AttendTensorTask tensor_{};  // without first_
+  int most_blocks_ = 0;              // of chosen positions
 };
 
 // Sparse attention's choice of positions.
 class ChooseStage final : public DeviceStage {
  public:
-  ChooseStage(const ChooseOp& op, const cuda::ChoosePositionsTask& task, Selection* mask)
+  ChooseStage(const ChooseOp& op, const cuda::ChoosePositionsTask& task, Choice* mask)
       : op_(op), task_(task), mask_(mask) {}
   void prepare(Step& step) override;
   void launch(Launches& launches) override { launches.run(kEspalierChoosePositions, task_); }
@@ -104,7 +105,7 @@ class ChooseStage final : public DeviceStage {
  private:
   ChooseOp op_;
   cuda::ChoosePositionsTask task_;
-  Selection* mask_;  // where attention finds the choice
+  Choice* mask_;  // where attention finds the choice
   Memory scores_, words_;
 };
 

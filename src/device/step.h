@@ -99,6 +99,11 @@ class Step {
   cuda::AdaptedBatch adapted_{};
 };
 
+// Which positions rows see by the choice that was made last, and how many a row can have of it: 0: not known.
+struct Choice : Selection {
+  std::int64_t most = 0;
+};
+
 // Some work of a device, one launch or several.
 class DeviceStage {
  public:

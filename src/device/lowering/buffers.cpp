@@ -128,7 +128,7 @@ BatchRows ProgramBuffers::rows(const Rows& rows) const {
   return {floats_at(rows.buffer) + rows.first, stride_of(rows.buffer)};
 }
 
-Selection* ProgramBuffers::mask(MaskId id) {
+Choice* ProgramBuffers::mask(MaskId id) {
   if (id < 0) return nullptr;
   out_.masks.resize(static_cast<std::size_t>(program_.masks));
   return &out_.masks[static_cast<std::size_t>(id)];

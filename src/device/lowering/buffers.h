@@ -41,7 +41,7 @@ class ProgramBuffers {
   const float* vector(VectorId id) const { return id < 0 ? nullptr : vectors_[static_cast<std::size_t>(id)]; }
   const TokenField& field(FieldId id) const { return program_.keeps.per_token[static_cast<std::size_t>(id)]; }
   int* places(int which) const { return places_[static_cast<std::size_t>(which)]; }
-  Selection* mask(MaskId id);  // null: all is seen
+  Choice* mask(MaskId id);  // null: all is seen
 
   // Values that stay on the device as long as the program.
   template <class T>

@@ -7,7 +7,8 @@ namespace {
 // As many queries together as there are, and as shared memory has room for: the smallest shape fits on every device.
 void attend_latent(simt::Stream stream, const latent::LatentTiles& of) {
   if (of.count == 0) return;
-  if (of.queries > 32 && latent::attend_latent_64(stream, of)) return;
+  const bool chosen = of.task->selection.words != nullptr;  // 32 at most: no registers are left for more
+  if (of.queries > 32 && !chosen && latent::attend_latent_64(stream, of)) return;
   if (of.queries > 16 && latent::attend_latent_32(stream, of)) return;
   latent::attend_latent_16(stream, of);
 }

@@ -14,11 +14,12 @@ using namespace attention;
 using kernels::simt::each;
 
 // Grid: rows x query heads.
-ESPALIER_GLOBAL void merge_pieces(AttendTask task) {
+ESPALIER_GLOBAL void merge_pieces(AttendTask task, int most_blocks) {
   constexpr int kTogether = 8;
   const QueryRow row = task.rows[simt::block_x()].query;
   const int head = simt::block_y(), width = padded_head(task.dims.value);
-  const int blocks = end_block_of(row) - first_block_of(row);
+  const int touched = end_block_of(row) - first_block_of(row),
+            blocks = most_blocks > 0 && most_blocks < touched ? most_blocks : touched;
   const std::int64_t step = std::int64_t{task.heads} * FoldStates::stride_of(task.dims.value);
   const float* const state = task.begin_in_state ? task.states.of(row.row, head) : nullptr;
   const float first_maximum = state != nullptr ? state[width] : kNothing,
@@ -74,7 +75,7 @@ void merge_attention(simt::Stream stream, const MergeAttentionTask& task) {
                {.blocks_x = static_cast<unsigned>(of.row_count),
                 .blocks_y = static_cast<unsigned>(of.heads),
                 .threads = static_cast<unsigned>(threads)},
-               merge_pieces, of);
+               merge_pieces, of, task.most_blocks);
 }
 
 }  // namespace espalier::cuda

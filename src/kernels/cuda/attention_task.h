@@ -53,6 +53,7 @@ void attend(simt::Stream stream, const AttendTask& task);
 // Folds the partials of a task with pieces > 1.
 struct MergeAttentionTask {
   AttendTask of;
+  int most_blocks = 0;  // of a row: of its chosen positions; 0: as many as it touches
 };
 void merge_attention(simt::Stream stream, const MergeAttentionTask& task);
 
@@ -70,8 +71,11 @@ constexpr TensorCut tensor_cut(int heads, int kv_heads, int most = kManyQueries)
   const int group = heads / kv_heads, parts = (group + most - 1) / most, each = (group + parts - 1) / parts;
   return {parts, each, most / each};
 }
+// Rows that choose positions share none.
 constexpr TensorCut tensor_cut(const AttendTask& t) {
-  return tensor_cut(t.heads, t.kv_heads, t.kv.form == KvForm::latent ? kLatentQueries : kManyQueries);
+  TensorCut cut = tensor_cut(t.heads, t.kv_heads, t.kv.form == KvForm::latent ? kLatentQueries : kManyQueries);
+  if (t.selection.words != nullptr) cut.rows = 1;
+  return cut;
 }
 // AttendTask by tensor cores: its rows are cut into tiles, of up to kFewQueries queries and of more. Queries and weights are rounded
 // to bf16; what a row gets depends on the row and on what it sees alone, as in attend(), but it has other bits.
@@ -82,13 +86,16 @@ struct AttendTensorTask {
   int few_queries, many_queries;  // the most of a tile
   int most_shared = 0;            // bytes of shared memory, of latent rows: 0: what the device has. It changes no bits.
 };
-// What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, or latent rows, where a row sees all of a range; no
-// biases by distance, no fold that goes on over another layer.
+// What attend_tensor() takes: bf16 keys and values apart, of up to 256 elements, where a row sees all of a range; or latent rows, where
+// a row may see a choice of positions, whose blocks are then told by rank: the first 128 that it sees, and so on. No biases by
+// distance, no fold that goes on over another layer.
 constexpr bool fits_tensor_cores(const AttendTask& t) {
-  const bool widths = t.kv.form == KvForm::latent ? t.dims.key <= kMaxKeyDim && t.dims.value <= kMaxValueDim
-                                                  : t.dims.key <= 256 && t.dims.value <= 256;
-  return t.kv.type == KvType::bf16 && widths && t.selection.words == nullptr && t.entry_stride <= 1 &&
-         t.score.bias.values == nullptr && t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
+  const bool latent = t.kv.form == KvForm::latent,
+             widths = latent ? t.dims.key <= kMaxKeyDim && t.dims.value <= kMaxValueDim
+                             : t.dims.key <= 256 && t.dims.value <= 256,
+             seen = t.selection.words == nullptr || (latent && t.score.slopes == nullptr);
+  return t.kv.type == KvType::bf16 && widths && seen && t.entry_stride <= 1 && t.score.bias.values == nullptr &&
+         t.score.scale > 0.0f && !t.begin_in_state && !t.end_in_state;
 }
 void attend_tensor(simt::Stream stream, const AttendTensorTask& task);
 

@@ -69,6 +69,9 @@ class Latent {
     }
     simt::meet();
     if (!tile_.in_pieces()) finish();
+    if constexpr (Shape::kMayChoose) {
+      if (tile_.in_pieces() && tile_.task().selection.words != nullptr) leave_out(larger(begin, end));
+    }
   }
 
  private:
@@ -291,6 +294,17 @@ class Latent {
     });
   }
 
+  // The piece's blocks from one on, of which the row has no chosen positions.
+  ESPALIER_ON_DEVICE void leave_out(int from) const {
+    const AttendTask& t = tile_.task();
+    const int blocks = t.pieces * t.blocks_each, left = Tile::facts().queries - first_;
+    const int piece = simt::block_x() / (simt::blocks_x() / t.pieces), end = (piece + 1) * t.blocks_each;
+    for (int block = from; block < smaller(end, blocks); ++block)
+      for (int query = simt::thread(); query < smaller(Shape::kQueries, left); query += simt::threads())
+        attention::partial_of(t, Tile::facts().first_row, block,
+                              Tile::head_of(first_ + query))[16 * room_.parts.value_sixteens] = kNothing;
+  }
+
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void finish() {
     each<kTiles, 2>([&](auto tile, auto half) {
       const int of_tile = 16 * tile + lane_row() + 8 * half, query = first_ + of_tile;
@@ -320,6 +334,10 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads, 1) void attend_latent(AttendTask
   const Tile tile(task);
   const int part = simt::block_y() / query_parts, first = simt::block_y() % query_parts * Shape::kQueries;
   tile.find(tiles[simt::block_x() % tile_count], cut, part / cut.parts, part % cut.parts, simt::block_x() / tile_count);
+  if constexpr (Shape::kMayChoose) {
+    const Choice choice(task, LatentRoom<Shape>::choice_at());
+    if (choice.is_there()) choice.begin(simt::block_x() / tile_count);
+  }
   if (first < Tile::facts().queries) Latent<Shape>(tile, first).run();
 }
 

@@ -17,6 +17,7 @@ using tensor_attention::lane;
 using tensor_attention::lane_column;
 using tensor_attention::lane_row;
 using tensor_attention::LaneQueries;
+using tensor_attention::larger;
 using tensor_attention::smaller;
 using tensor_attention::Tile;
 using tensor_attention::TileFacts;
@@ -24,6 +25,7 @@ using tensor_attention::TileFacts;
 inline constexpr int kWarps = 8, kThreads = 32 * kWarps;
 inline constexpr int kPartSixteens = 8, kPartBytes = kPartSixteens * 32;  // of a position
 inline constexpr int kMostParts = 4;                                      // of values
+inline constexpr int kChoiceBytes = 640;                                  // of shared memory, for chosen positions
 
 // How a block of threads divides a block of positions. kTilesOf: sixteen queries each, of which it has 1, 2 or 4. kKept: what comes of
 // a block of positions stays until it is weighed, and warps ask for the next one's place by place; else parts come one after the
@@ -38,6 +40,7 @@ struct LatentShape {
   static constexpr int kTogether = kKept ? 2 : 1;         // parts that are weighed together
   static constexpr int kPasses = kMostParts / kTogether;  // until all are
   static constexpr int kEights = 2 * kTogether;           // of a thread's elements, in a pass
+  static constexpr bool kMayChoose = kTiles < 4;          // has registers left for a choice of positions
   static_assert(kTiles / kRowTiles * kAcross == kWarps);
 };
 
@@ -69,7 +72,7 @@ struct LatentFold {
 };
 
 // Facts; folds [queries]; maxima of scores [queries][warps across]; sums of weights [queries][sixteens]; where positions lie, of two
-// blocks; queries; weights; parts. The weights lie where the last part does if that has no values.
+// blocks; which are chosen (latent_choice.h); queries; weights; parts. The weights lie where the last part does if that has no values.
 template <class Shape>
 struct LatentRoom {
   LatentParts parts;
@@ -81,7 +84,8 @@ struct LatentRoom {
   }
   ESPALIER_EITHER static constexpr int sums_at() { return maxima_at() + Shape::kQueries * Shape::kAcross * 4; }
   ESPALIER_EITHER static constexpr int tables_at() { return sums_at() + Shape::kQueries * kSixteens * 4; }
-  ESPALIER_EITHER static constexpr int queries_at() { return tables_at() + 2 * kTableBytes; }
+  ESPALIER_EITHER static constexpr int choice_at() { return tables_at() + 2 * kTableBytes; }
+  ESPALIER_EITHER static constexpr int queries_at() { return choice_at() + kChoiceBytes; }
   ESPALIER_EITHER int parts_at() const { return queries_at() + Shape::kQueries * parts.query_stride(); }
   ESPALIER_EITHER int slot_bytes() const { return parts.bytes(0); }  // of a part, but the last
   ESPALIER_EITHER bool is_overlaid() const { return Shape::kKept && parts.count() > parts.value_count(); }

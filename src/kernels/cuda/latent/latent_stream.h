@@ -6,7 +6,7 @@
 // Threads: all of a block together. Fails: never.
 #pragma once
 
-#include "kernels/cuda/latent/latent_room.h"
+#include "kernels/cuda/latent/latent_choice.h"
 #include "kernels/cuda/simt/async_copy.h"
 
 namespace espalier::cuda::latent {
@@ -21,6 +21,10 @@ class LatentCopies {
   // Where the positions of a block lie; a barrier is between it and whoever asks for them. Blocks in ascending order.
   ESPALIER_ON_DEVICE void note(int block) {
     if (block >= end_) return;
+    if constexpr (Shape::kMayChoose) {
+      const Choice choice(tile_.task(), room_.choice_at());
+      if (choice.is_there()) return note_chosen(choice.list(block), block);
+    }
     for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads())
       table_of(block)[p] = offset_of(tile_.seen_slot(finder_, block * kAttentionBlock + p));
   }
@@ -35,6 +39,12 @@ class LatentCopies {
     if (slot < 0) return -1;
     return static_cast<std::int64_t>(key_offset(tile_.task().kv, Tile::facts().kv_head, slot)) +
            std::int64_t{slot % kSegmentSlots} * (room_.parts.key_sixteens * 32);
+  }
+  ESPALIER_ON_DEVICE void note_chosen(const int* positions, int block) {
+    const TileFacts& f = Tile::facts();
+    for (int p = simt::thread(); p < kAttentionBlock; p += simt::threads())
+      table_of(block)[p] =
+          positions[p] < 0 ? -1 : offset_of(finder_.slot_of(tile_.task().runs, f.run_begin, f.run_end, positions[p]));
   }
   // Pieces of sixteen bytes, `count` from `first` on, of a part of a block, by so many threads. count <= kPieces.
   template <int kPieces>
