@@ -9,6 +9,7 @@
 //          nothing grows with the length of a window.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -45,8 +46,8 @@ struct WindowReport {
   void add(const WindowReport& other, double weight);
   double hit_rate() const { return prompt_tokens > 0 ? cached_tokens / prompt_tokens : 0; }
   double busy() const { return server_seconds > 0 ? steps.seconds() / server_seconds : 0; }
-  // More came than went: the window is not a steady state.
-  bool overloaded() const { return sent > 1.05 * calls + 10; }
+  // More came than went, by more than chance: the window is not a steady state.
+  bool overloaded() const { return sent > 1.05 * calls + 4 * std::sqrt(calls) + 10; }
 };
 
 struct DayReport {
