@@ -48,6 +48,7 @@ class Ranks(unittest.TestCase):
                 with Server(*kind, *flags, "--tp-size", str(size), *more, model=model) as server:
                     info = server.get("/get_server_info").json
                     self.assertEqual((info["tp_size"], info["ranks_talk"]), (size, "shared memory"))
+                    size *= info["pp_size"]
                     self.assertEqual(answers(server, wanted), expected, (size, kind))
                     self.assertEqual(answers(server, wanted), expected, (size, kind, "out of the tree"))
                     self.assertGreater(server.metric("espalier_prefix_cache_hit_tokens_total"), 0)
@@ -69,7 +70,16 @@ class Ranks(unittest.TestCase):
 
     def test_experts_are_shared_by_columns_or_by_id(self):
         model = MODELS / "glm4moe-groups"
-        self.same_as_one(model=model, wanted=list(mixed_bodies())[:8], ranks=((2,), (2, "--enable-expert-parallel"), (8, "--ep-size", "8")))
+        wanted = [{"input_ids": list(range(3 + i, 60 + 2 * i)), "sampling_params": {"temperature": 0.5 * i, "sampling_seed": i, "max_new_tokens": 9}} for i in range(5)]
+        self.same_as_one(model=model, wanted=wanted, ranks=((2,), (2, "--enable-expert-parallel"), (8, "--ep-size", "8")))
+
+    def test_stages_of_layers_change_nothing(self):
+        self.same_as_one(ranks=((1, "--pp-size", "2"), (2, "--pp-size", "2")))
+        model = MODELS / "n26-qwen3-next"
+        wanted = [{"input_ids": list(range(3 + i, 60)), "sampling_params": {"temperature": 0, "max_new_tokens": 6}} for i in range(4)]
+        self.same_as_one(model=model, wanted=wanted, ranks=((1, "--pp-size", "3"), (2, "--pp-size", "2")))
+        self.same_as_one("--speculative-algorithm", "NEXTN", model=MODELS.parent / "nextn" / "nextn-glm4-moe",
+                         wanted=list(mixed_bodies())[:6], ranks=((1, "--pp-size", "2"), (2, "--pp-size", "2")))
 
     def test_recurrent_states_are_shared_by_heads(self):
         model = MODELS / "n26-qwen3-next"
