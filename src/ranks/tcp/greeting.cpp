@@ -140,7 +140,7 @@ GreetingEnd Greeting::read_frames() {
 
 GreetingEnd Greeting::take_frame(const Frame& frame) {
   if (frame.kind == FrameKind::refusal) {
-    error_ = bad_request(frame.body.substr(0, kMostText));
+    error_ = bad_request(frame.body.empty() ? "it refused without a word" : frame.body.substr(0, kMostText));
     return GreetingEnd::foreign;
   }
   if (frame.kind == FrameKind::hello && !theirs_) return take_hello(frame);
