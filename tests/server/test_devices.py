@@ -49,7 +49,7 @@ def mixed_bodies():
 
 def told(reply):
     meta = reply["meta_info"]
-    return reply["text"], reply["output_ids"], meta.get("output_token_logprobs"), meta.get("input_token_logprobs")
+    return reply.get("text"), reply["output_ids"], meta.get("output_token_logprobs"), meta.get("input_token_logprobs")
 
 
 def answers(server, wanted):
