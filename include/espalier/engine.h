@@ -171,6 +171,15 @@ struct ModelInfo {
   std::int64_t max_queued_tokens = 0;      // of waiting prompts
 };
 
+// What the ranks of a group have told each other since the start, as the first one sees it.
+struct RankFigures {
+  std::uint64_t exchanges = 0;       // all ranks gave and took
+  std::uint64_t bytes_sent = 0;      // of the first rank's own parts and messages
+  std::uint64_t bytes_received = 0;  // of the others'
+  double waited_seconds = 0;         // for others, and for what they sent
+  std::string late;                  // who others wait for, in words; empty: nobody
+};
+
 // What the engine did and holds at one moment; counters since the start.
 struct EngineStatus {
   int running = 0, waiting = 0;
@@ -184,6 +193,7 @@ struct EngineStatus {
   double tokens_per_second = 0;  // generated, a mean over about the last second with work; 0 after some seconds without
   double new_token_ratio = 0;
   bool draining = false;
+  RankFigures ranks;  // of a model that several ranks compute
 };
 
 struct PinWish {      // a prefix that is to stay in memory

@@ -610,8 +610,22 @@ const EngineMetrics& Engine::metrics() const {
   return impl_->metrics;
 }
 
+namespace {
+
+RankFigures figures_of(const ranks::Collective& group) {
+  const ranks::CollectiveFigures seen = group.figures();
+  RankFigures out{seen.exchanges, seen.bytes_sent, seen.bytes_received, seen.waited_seconds, {}};
+  if (const auto late = group.waiting_for())
+    out.late = fmt::format("rank {} of {}{} for {:.1f} s: {}", late->rank, group.size(),
+                           late->host.empty() ? "" : fmt::format(" on {}", late->host), late->seconds, late->what);
+  return out;
+}
+
+}  // namespace
+
 EngineStatus Engine::status() const {
   EngineStatus status = impl_->queue.status();
+  if (impl_->group) status.ranks = figures_of(*impl_->group);
   status.draining = impl_->draining;
   const auto since = std::chrono::steady_clock::now().time_since_epoch().count() - impl_->last_step.load();
   status.last_step_seconds_ago = std::chrono::duration<double>(std::chrono::steady_clock::duration(since)).count();

@@ -264,6 +264,24 @@ void write_disk(MetricsText& text, const AllSeen& all) {
   }
 }
 
+// Of models that several ranks compute.
+void write_ranks(MetricsText& text, const AllSeen& all) {
+  const auto has_ranks = [](const Seen& seen) { return seen.model->info().ranks > 1; };
+  if (std::ranges::none_of(all, has_ranks)) return;
+  const auto counter = [&](std::string_view name, std::string_view help, auto value) {
+    text.counter("espalier_rank_" + std::string(name), help);
+    for (const Seen& seen : all)
+      if (has_ranks(seen)) text.sample(static_cast<double>(value(seen.status.ranks)), seen.ours);
+  };
+  counter("exchanges", "Times that all ranks brought together what they had",
+          [](const RankFigures& f) { return f.exchanges; });
+  counter("sent_bytes", "What the first rank gave to others", [](const RankFigures& f) { return f.bytes_sent; });
+  counter("received_bytes", "What others gave to the first rank",
+          [](const RankFigures& f) { return f.bytes_received; });
+  counter("waited_seconds", "What the first rank waited for others",
+          [](const RankFigures& f) { return f.waited_seconds; });
+}
+
 // Of servers that share prefixes.
 void write_remote(MetricsText& text, const AllSeen& all) {
   const auto shares = [](const Seen& seen) { return !seen.model->info().remote_cache.empty(); };
@@ -364,6 +382,7 @@ void write_engines(MetricsText& text, const ModelSet& models, std::string_view c
   write_rows(text, all, false);
   write_disk(text, all);
   write_remote(text, all);
+  write_ranks(text, all);
   write_pictures(text, all);
   if (compat != "none") write_sglangs(text, all);
   if (compat == "vllm") write_vllms(text, all);

@@ -54,8 +54,9 @@ void StepWatchdog::look(double now) {
     watched.told_step = status.steps;
     told_at_ = now;
     log::error(
-        "{}: {} requests run and {} wait, but no step came to its end for {:.1f} s, where {:.3g} s were expected\n{}",
-        model->name(), status.running, status.waiting, limit, expected, thread_waits());
+        "{}: {} requests run and {} wait, but no step came to its end for {:.1f} s, where {:.3g} s were expected{}\n{}",
+        model->name(), status.running, status.waiting, limit, expected,
+        status.ranks.late.empty() ? "" : "; it waits for " + status.ranks.late, thread_waits());
   }
 }
 
