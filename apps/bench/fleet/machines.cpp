@@ -40,7 +40,7 @@ const std::vector<Machine>& all() {
 }  // namespace
 
 GatherWork gathers_of(const LlamaShape& s) {
-  const auto input = [](std::int64_t values) { return (values + 31) / 32 * 36; };
+  const auto input = [](std::int64_t values) { return (values + 31) / 32 * 48; };
   const std::int64_t layer = input(s.query_width) + input(s.inner) + std::int64_t{2} * 4 * s.hidden;
   return {4 * s.layers + 1, (s.layers - 1) * layer, layer, std::int64_t{4} * s.vocabulary};
 }

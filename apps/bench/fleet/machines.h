@@ -9,7 +9,7 @@
 
 #include "bench/sim/step_times.h"
 #include "espalier/error.h"
-#include "model/program/gathers.h"
+#include "model/ranks/gathers.h"
 
 namespace espalier::bench {
 

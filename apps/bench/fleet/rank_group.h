@@ -1,4 +1,4 @@
-// rank_group.h: what a step takes when several ranks compute it together by gathers alone (model/program/gathers.h);
+// rank_group.h: what a step takes when several ranks compute it together by gathers alone (model/ranks/gathers.h);
 // `espalier plan` and the simulator use the same formulas.
 //
 // seconds = (split / ranks + 1 - split) x one rank's time + gathers x the link's delay
@@ -12,7 +12,7 @@
 
 #include "bench/fleet/link.h"
 #include "bench/sim/step_times.h"
-#include "model/program/gathers.h"
+#include "model/ranks/gathers.h"
 
 namespace espalier::bench {
 

@@ -1,7 +1,10 @@
 #include "model/cpu/conversions.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
+
+#include "ranks/collective.h"
 
 namespace espalier {
 namespace {
@@ -42,9 +45,49 @@ int last_of_stage(const Program& program, int op) {
 Conversions::Conversions(const Program& program, const ComputeWith& with, const std::vector<Linear>& matrices)
     : program_(program), with_(with), matrices_(matrices) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) collect(static_cast<int>(i), program.ops[i]);
+  agree_on_gathers();
   for (const Use& use : uses_)
     for (const RowFormat format : {RowFormat::bf16, RowFormat::int8, RowFormat::int16})
       if (use.formats.has(format)) serve(use, format);
+}
+
+// As bits: the forms in which this rank could take what a gather brings.
+unsigned Conversions::formats_of_gather(int op, const AllGatherOp& o) const {
+  const auto bit = [](RowFormat format) { return 1u << index_of(format); };
+  const auto apart = [&](const Range& range) {
+    return range.empty() || (range.begin - o.cut.front().begin) % kActivationBlock != 0 ||
+           range.size() % kActivationBlock != 0;
+  };
+  if (std::ranges::any_of(o.cut, apart)) return bit(RowFormat::f32);
+  if (!o.rows) return ~0u;
+  unsigned formats = bit(RowFormat::f32);
+  for (const RowFormat format : {RowFormat::int8, RowFormat::bf16})
+    if (only_read_as(o.rows, format, op)) formats |= bit(format);
+  return formats;
+}
+
+// A rank may have nothing to do behind a gather, and takes it in any form: so they ask each other.
+void Conversions::agree_on_gathers() {
+  if (with_.group == nullptr) return;
+  std::vector<int> ops;
+  std::vector<unsigned char> formats;
+  for (std::size_t i = 0; i < program_.ops.size(); ++i)
+    if (const auto* o = std::get_if<AllGatherOp>(&program_.ops[i])) {
+      ops.push_back(static_cast<int>(i));
+      formats.push_back(static_cast<unsigned char>(formats_of_gather(ops.back(), *o)));
+    }
+  if (ops.empty()) return;
+  ranks::Collective& group = *with_.group;
+  std::memcpy(group.outgoing(formats.size()), formats.data(), formats.size());
+  group.exchange(std::vector<std::size_t>(static_cast<std::size_t>(group.size()), formats.size()));
+  for (int rank = 0; rank < group.size(); ++rank)
+    for (std::size_t i = 0; i < formats.size(); ++i) formats[i] &= static_cast<unsigned char>(group.incoming(rank)[i]);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    for (const RowFormat format : {RowFormat::int8, RowFormat::bf16})
+      if ((formats[i] >> index_of(format) & 1) != 0) {
+        gathers_.emplace(ops[i], format);
+        break;
+      }
 }
 
 RowFormats Conversions::formats_of_experts(const ExpertsOp& o) const {
@@ -115,6 +158,8 @@ bool Conversions::only_activated(const Rows& rows, int activation) const {
 Conversion Conversions::make(const Use& use, RowFormat format) const {
   const int writer = last_writer(use.rows, use.op);
   const bool part_by_part = use.formats.alone() == format;
+  if (const auto gather = gathers_.find(writer); gather != gathers_.end())
+    return {use.rows, format, writer, false, Conversion::By::gather};
   if (writer >= 0) {
     const Op& op = program_.ops[static_cast<std::size_t>(writer)];
     if (const auto* attend = std::get_if<AttendOp>(&op);

@@ -1,9 +1,11 @@
 // conversions.h: which rows are needed in which form, and who makes them; the first half of lowering (lower.h).
 //
 // For every product: the places it reads and the forms its weights want. One conversion serves all products that read
-// the same columns before they change. Threads: one. Fails: never.
+// the same columns before they change. What ranks bring together goes in the form of its only readers, where all ranks agree:
+// each converts its own columns. Threads: one; all ranks of a group make theirs at once. Fails: never.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace espalier {
 
 // Rows in one form, from the operation that makes it to the last product that reads it.
 struct Conversion {
-  enum class By { row_function, attention, gated_product, activated_product };
+  enum class By { row_function, attention, gated_product, activated_product, gather };
   Rows rows;
   RowFormat format;
   int maker;    // the operation behind (or, for row functions, before) which it is made
@@ -37,6 +39,11 @@ class Conversions {
   // Of the operation's output, where it is made by the operation itself; of a product whose activation comes next (and
   // is made with it), of the activation's.
   const Conversion* made_by(int op) const;
+  // The form of what ranks bring together; nothing: floats.
+  std::optional<RowFormat> gathered(int op) const {
+    const auto found = gathers_.find(op);
+    return found == gathers_.end() ? std::nullopt : std::optional(found->second);
+  }
 
  private:
   struct Use {
@@ -48,6 +55,8 @@ class Conversions {
     int op, conversion;
   };
   void collect(int op, const Op& operation);
+  void agree_on_gathers();
+  unsigned formats_of_gather(int op, const AllGatherOp& o) const;
   RowFormats formats_of_experts(const ExpertsOp& o) const;
   void serve(const Use& use, RowFormat format);
   int last_writer(const Rows& rows, int before) const;
@@ -59,6 +68,7 @@ class Conversions {
   const ComputeWith& with_;
   const std::vector<Linear>& matrices_;
   std::vector<Use> uses_;
+  std::map<int, RowFormat> gathers_;  // that ranks make in another form than floats, by operation
   std::vector<Conversion> all_;
   std::vector<Service> services_;
 };

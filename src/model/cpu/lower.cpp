@@ -157,6 +157,14 @@ class Lowering {
     return ConvertedRows{c->format, out_.memory.at(c->memory)};
   }
 
+  // Nothing reads the floats of what ranks have agreed to bring in another form; a rank may have no reader at all.
+  std::optional<ConvertedRows> gathered_as(const AllGatherOp&) const {
+    const std::optional<RowFormat> format = conversions_.gathered(op_);
+    if (!format) return std::nullopt;
+    const Conversion* c = conversions_.made_by(op_);
+    return ConvertedRows{*format, c != nullptr ? out_.memory.at(c->memory) : nullptr};
+  }
+
   // An activation that the product before it makes too.
   bool made_before(const Op& op) const {
     const Conversion* made = std::holds_alternative<ActivateOp>(op) ? conversions_.made_by(op_ - 1) : nullptr;
@@ -296,7 +304,7 @@ class Lowering {
     announcers_.push_back(&out_.head->next);
   }
   void add(const AllGatherOp& o) {
-    push(std::make_unique<AllGatherStage>(o, o.rows ? place({o.rows.buffer, 0, 0}) : Place()));
+    push(std::make_unique<AllGatherStage>(o, o.rows ? place({o.rows.buffer, 0, 0}) : Place(), gathered_as(o)));
   }
   void add(const GatherLogitsOp& o) { push(std::make_unique<GatherLogitsStage>(o.cut, out_.logits)); }
   template <class O>

@@ -9,6 +9,7 @@
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
 #include "model/decoder.h"
+#include "model/ranks/gathers.h"
 #include "model/small_pool.h"
 #include "ranks/testing/thread_group.h"
 #include "tensor/file/gguf.h"
@@ -57,8 +58,8 @@ std::vector<float> logits_of(Decoder& decoder, KvType type, const std::vector<st
 
 // Whether one rank of `size` keeps and reads less than all have.
 struct Share {
-  std::size_t weights = 0;  // bytes of the largest
-  std::uint64_t exchanges = 0;
+  std::size_t weights = 0;                 // bytes of the largest
+  std::uint64_t exchanges = 0, bytes = 0;  // of all steps
 };
 
 std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activations mode, KvType type,
@@ -71,18 +72,31 @@ std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activat
     ComputeTeam team(1);
     const auto decoder = checkpoint.load(mode, team, &rank, experts_by_id, stages);
     if (decoder == nullptr) return rank.end("it cannot be loaded");
+    const ranks::CollectiveFigures loaded = rank.figures();
     const auto logits = logits_of(*decoder, type, texts, chunk);
     const std::lock_guard lock(mutex);
     share.weights = std::max(share.weights, decoder->weight_bytes());
     if (rank.rank() != 0) return;
     given = logits;
-    share.exchanges = rank.figures().exchanges;
+    const ranks::CollectiveFigures now = rank.figures();
+    share.exchanges = now.exchanges - loaded.exchanges;
+    share.bytes = now.bytes_sent + now.bytes_received - loaded.bytes_sent - loaded.bytes_received;
   });
   return given;
 }
 
 std::size_t spec_layers(const Checkpoint& checkpoint) {
   return checkpoint.spec.layers.size();
+}
+
+// What is told of a program before it is computed comes true.
+void expect_told(const Share& share, const Program& program, const std::vector<std::vector<TokenId>>& texts) {
+  std::int64_t rows = 0;
+  for (const auto& tokens : texts) rows += static_cast<std::int64_t>(tokens.size());
+  const GatherWork work = gathers_of(program, 2, RowFormat::f32);
+  const std::int64_t of_others = work.logit_bytes / 4 - even_columns(program.vocabulary, 2).front().size();
+  EXPECT_EQ(static_cast<std::int64_t>(share.exchanges), work.gathers * static_cast<std::int64_t>(texts.size()));
+  EXPECT_EQ(static_cast<std::int64_t>(share.bytes), rows * (work.row_bytes + work.end_bytes + 4 * of_others));
 }
 
 void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vector<TokenId>>& texts) {
@@ -108,6 +122,7 @@ void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vecto
                             << " stages, mode " << static_cast<int>(mode);
       EXPECT_LT(share.weights, alone->weight_bytes()) << size << " " << stages;
       EXPECT_GT(share.exchanges, 0u);
+      if (mode == Activations::f32 && size == 2 && chunk == 512) expect_told(share, alone->program(), texts);
       if (mode == Activations::int8 && size == 4)
         std::printf("4 ranks: a rank has %.2f of the weights, a step has %.1f exchanges a layer\n",
                     static_cast<double>(share.weights) / static_cast<double>(alone->weight_bytes()),

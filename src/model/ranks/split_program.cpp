@@ -15,13 +15,9 @@ namespace {
 
 // Of weak wishes: products of fewer outputs are computed by every rank, which costs less than bringing them together.
 constexpr int kFewOutputs = 64;
-// Cuts that nobody wishes otherwise fall between panels.
-constexpr int kColumns = 16;
-
-Cut even_columns(int width, int ranks) {
-  return width % kColumns == 0 && width >= kColumns * ranks ? scaled(even_cut(width / kColumns, ranks), kColumns)
-                                                            : even_cut(width, ranks);
-}
+// Cuts that nobody wishes otherwise fall between panels, and where it makes little difference between blocks of a product's
+// input, so that these can be brought in its form.
+constexpr int kColumns = 16, kBlock = 32, kFairBlocks = 4;
 
 // Some outputs of every part of a matrix.
 MatrixNeed some_of_parts(MatrixNeed need, Range outputs) {
@@ -628,6 +624,13 @@ class Splitting {
 };
 
 }  // namespace
+
+Cut even_columns(int width, int ranks) {
+  for (const int each : {kBlock, kColumns})
+    if (width % each == 0 && width >= each * ranks * (each == kBlock ? kFairBlocks : 1))
+      return scaled(even_cut(width / each, ranks), each);
+  return even_cut(width, ranks);
+}
 
 namespace {
 

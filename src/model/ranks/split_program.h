@@ -23,6 +23,9 @@ struct RankOf {
   bool operator==(const RankOf&) const = default;
 };
 
+// How columns are cut where nobody minds.
+Cut even_columns(int width, int ranks);
+
 Program split_program(const Program& whole, RankOf rank);
 
 }  // namespace espalier

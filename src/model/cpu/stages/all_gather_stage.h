@@ -4,6 +4,8 @@
 // unpacks, one thread meets the other ranks. Fails: as the group says (ranks/collective.h).
 #pragma once
 
+#include <optional>
+
 #include "model/cpu/stages/stage.h"
 #include "model/program/op.h"
 
@@ -12,13 +14,16 @@ namespace espalier {
 // Columns of a buffer: behind it every rank has those of all.
 class AllGatherStage final : public Stage {
  public:
-  // buffer: from its first column on; none of a rank that has none.
-  AllGatherStage(const AllGatherOp& op, Place buffer) : op_(op), buffer_(buffer) {}
+  // buffer: from its first column on; none of a rank that has none. converted: what is brought is in this form instead of floats
+  // (without memory: this rank has no use for it).
+  AllGatherStage(const AllGatherOp& op, Place buffer, std::optional<ConvertedRows> converted)
+      : op_(op), buffer_(buffer), converted_(converted) {}
   void run(Pass& pass) override;
 
  private:
   AllGatherOp op_;
   Place buffer_;
+  std::optional<ConvertedRows> converted_;
 };
 
 // Logits: behind it the first rank has those of all tokens, and shows them to the batch's reader.
