@@ -105,11 +105,12 @@ class Relay:
                 b.sendall(piece)
         except OSError:
             pass
-        for each in (a, b):
+        for each in (a, b):  # the other direction's thread sees it, too
             try:
                 each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+        a.close()
 
     def close(self):
         self.listener.close()

@@ -17,6 +17,7 @@ constexpr std::uint64_t kGiveBytes =
 constexpr std::size_t kMostAsks = 64;  // that wait
 constexpr std::size_t kMostNamed = 8;
 constexpr double kWorthAsking = 4;   // times an answer's own time
+constexpr double kPatience = 4;      // times ask_seconds, where whatever is found is read
 constexpr double kLeastWait = 0.05;  // seconds
 
 std::uint64_t microseconds(double seconds) {
@@ -142,7 +143,8 @@ std::optional<RemoteTier::AskId> RemoteTier::ask(std::string_view scope, std::sp
   skipped_ = 0;
   if (!health_->may_try()) return std::nullopt;
   Answer question{++last_ask_, nullptr, first_block, 0};
-  const double seconds = options_.weighs ? std::clamp(worth, kLeastWait, options_.ask_seconds) : options_.ask_seconds;
+  const double seconds =
+      options_.weighs ? std::clamp(worth, kLeastWait, options_.ask_seconds) : kPatience * options_.ask_seconds;
   const bool queued = asker_.submit([this, question, scope = std::string(scope), seconds,
                                      tokens = std::vector<TokenId>(tokens.begin(), tokens.end())](const CancelFlag&) {
     answer(question, tokens, scope, seconds);
