@@ -10,6 +10,7 @@
 #include "model/config/hf_config.h"
 #include "model/decoder.h"
 #include "model/ranks/gathers.h"
+#include "model/ranks/split_program.h"
 #include "model/small_pool.h"
 #include "ranks/testing/thread_group.h"
 #include "tensor/file/gguf.h"
