@@ -7,8 +7,8 @@ import sys
 ALLOWED = {
     "base": "", "ranks": "base", "tensor": "base", "text": "base", "net": "base", "image": "base",
     "sampling": "base tensor", "kernels": "base tensor", "cache": "base tensor", "grammar": "base text",
-    "model": "base tensor kernels", "device": "base tensor kernels model sampling",
-    "engine": "base tensor text image grammar cache sampling model device",
+    "model": "base tensor kernels ranks", "device": "base tensor kernels model sampling",
+    "engine": "base tensor text image grammar cache sampling model device ranks",
     "lang": "base net text grammar engine", "server": "base net text image engine lang",
 }
 ALLOWED = {module: set(uses.split()) for module, uses in ALLOWED.items()}

@@ -113,7 +113,9 @@ Result<std::unique_ptr<Decoder>> Decoder::load(const ModelSpec& spec, const Weig
                                                const DecoderOptions& options, ComputeTeam& team,
                                                const Progress& progress) {
   ESP_TRY(Program program, Builder::build(spec, &weights));
-  if (options.group != nullptr) program = split_program(program, {options.group->rank(), options.group->size(), options.experts_by_id, options.stages});
+  if (options.group != nullptr)
+    program =
+        split_program(program, {options.group->rank(), options.group->size(), options.experts_by_id, options.stages});
   auto impl = std::make_unique<Impl>(std::move(program), options, team);
   impl->spec = spec;
   impl->naming = weights.naming();

@@ -50,7 +50,7 @@ class Decoder final : public Model {
 
   const Program& program() const;
   const Keeps& keeps() const { return program().keeps; }
-  int ranks() const;  // that compute it together; 1: this one alone
+  int ranks() const;                   // that compute it together; 1: this one alone
   std::string_view isa() const;        // of the kernels it uses: "avx512"
   std::size_t weight_bytes() const;    // panels, norms, biases
   std::size_t overflow_bytes() const;  // of it in a file (weights/panel_file.h)

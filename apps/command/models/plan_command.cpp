@@ -19,8 +19,8 @@
 #include "espalier/json.h"
 #include "kernels/machine_limits.h"
 #include "model/program/builder.h"
-#include "model/ranks/gathers.h"
 #include "model/program/work.h"
+#include "model/ranks/gathers.h"
 #include "model/weights/check.h"
 #include "tensor/describe.h"
 

@@ -7,164 +7,32 @@
 
 #include "model/program/seen_fields.h"
 #include "model/ranks/column_cuts.h"
+#include "model/ranks/field_cuts.h"
 #include "model/ranks/op_parts.h"
+#include "model/ranks/rank_needs.h"
+#include "model/ranks/rank_ops.h"
 #include "model/ranks/stages.h"
+#include "model/ranks/unit_pieces.h"
+#include "model/ranks/wishes.h"
 
 namespace espalier {
 namespace {
 
-// Of weak wishes: products of fewer outputs are computed by every rank, which costs less than bringing them together.
-constexpr int kFewOutputs = 64;
 // Cuts that nobody wishes otherwise fall between panels, and where it makes little difference between blocks of a product's
 // input, so that these can be brought in its form.
 constexpr int kColumns = 16, kBlock = 32, kFairBlocks = 4;
-
-// Some outputs of every part of a matrix.
-MatrixNeed some_of_parts(MatrixNeed need, Range outputs) {
-  for (MatrixPart& part : need.parts) {
-    part.rows.skip += outputs.begin;
-    part.outputs = outputs.size();
-  }
-  return need;
-}
-
-// Some of a matrix's outputs.
-MatrixNeed some_outputs(const MatrixNeed& need, Range outputs) {
-  if (need.gated) return some_of_parts(need, outputs);
-  MatrixNeed out = need;
-  out.parts.clear();
-  int base = 0;
-  for (const MatrixPart& part : need.parts) {
-    const auto width = static_cast<int>(part.outputs);
-    const int begin = std::clamp(outputs.begin - base, 0, width), end = std::clamp(outputs.end - base, begin, width);
-    if (begin < end) {
-      MatrixPart some = part;
-      some.rows.skip += begin;
-      some.outputs = end - begin;
-      out.parts.push_back(std::move(some));
-    }
-    base += width;
-  }
-  return out;
-}
-
-// Which fields are stored by heads, and how; the others have all heads on every rank.
-class FieldCuts {
- public:
-  FieldCuts(const Program& program, int ranks) : ranks_(ranks), by_heads_(program.keeps.per_token.size(), true) {
-    for (std::size_t f = 0; f < by_heads_.size(); ++f) by_heads_[f] = program.keeps.per_token[f].heads > 1;
-    for (const auto* ops : {&program.ops, &program.draft_ops})
-      for (const Op& op : *ops) see_masks(op);
-    for (const auto* ops : {&program.ops, &program.draft_ops})
-      for (const Op& op : *ops) see(op);
-    // Both fields of one softmax, as often as one of them changes another.
-    for (std::size_t round = 0; round < together_.size(); ++round)
-      for (const auto& [a, b] : together_)
-        if (at(a) != at(b)) by_heads_[index(a)] = by_heads_[index(b)] = false;
-    for (std::size_t f = 0; f < by_heads_.size(); ++f) heads_.push_back(program.keeps.per_token[f].heads);
-  }
-
-  // The heads of each rank; nothing: all have all.
-  std::optional<Cut> of(FieldId id) const {
-    if (!at(id)) return std::nullopt;
-    return head_cuts(heads_[index(id)], heads_[index(id)], ranks_).kv_heads;
-  }
-  // Whether its heads can be shared, and how.
-  std::optional<Cut> queries(const AttendOp& o) const {
-    const int heads = heads_[index(o.field)];
-    if (by_head_.contains(o.mask) || by_head_.contains(o.then_mask)) return std::nullopt;
-    if (heads == 1 && (o.then < 0 || heads_[index(o.then)] == 1)) return even_cut(o.heads, ranks_);
-    if (!at(o.field)) return std::nullopt;
-    return head_cuts(o.heads, heads, ranks_).heads;
-  }
-
- private:
-  static std::size_t index(FieldId id) { return static_cast<std::size_t>(id); }
-  bool at(FieldId id) const { return by_heads_[index(id)]; }
-  // Lists that each head has of its own cannot be had by some heads alone.
-  void see_masks(const Op& op) {
-    if (const auto* o = std::get_if<ChooseOp>(&op); o && !o->weights && o->constant_weights < 0 && o->heads > 1)
-      by_head_[o->mask] = true;
-  }
-  void see(const Op& op) {
-    if (const auto* o = std::get_if<ChooseOp>(&op)) by_heads_[index(o->field)] = false;
-    if (const auto* o = std::get_if<LoadBeforeOp>(&op)) by_heads_[index(o->field)] = false;
-    const auto* o = std::get_if<AttendOp>(&op);
-    if (o == nullptr) return;
-    if (by_head_.contains(o->mask) || by_head_.contains(o->then_mask)) {
-      by_heads_[index(o->field)] = false;
-      if (o->then >= 0) by_heads_[index(o->then)] = false;
-    }
-    if (o->then >= 0) together_.push_back({o->field, o->then});
-  }
-
-  int ranks_;
-  std::vector<bool> by_heads_;
-  std::vector<int> heads_;
-  std::map<MaskId, bool> by_head_;
-  std::vector<std::pair<FieldId, FieldId>> together_;
-};
-
-// What the rank's program has of the whole one's matrices, vectors and states.
-class RankNeeds {
- public:
-  RankNeeds(const Program& whole, Program& out) : whole_(whole), out_(out) {}
-
-  // Some outputs (of every part: where parts are alike) of `count` matrices that follow one another; gives the first's new
-  // number.
-  MatrixId matrices(MatrixId first, int count, std::optional<Range> outputs = std::nullopt, bool of_parts = false) {
-    const Key key{first, count, outputs ? outputs->begin : -1, outputs ? outputs->end : -1};
-    const auto [known, is_new] = matrices_.try_emplace(key, static_cast<MatrixId>(out_.needs.matrices.size()));
-    if (is_new)
-      for (int i = 0; i < count; ++i) {
-        const MatrixNeed& need = whole_.needs.matrices[static_cast<std::size_t>(first) + static_cast<std::size_t>(i)];
-        out_.needs.matrices.push_back(!outputs   ? need
-                                      : of_parts ? some_of_parts(need, *outputs)
-                                                 : some_outputs(need, *outputs));
-      }
-    return known->second;
-  }
-  std::size_t state(std::size_t floats) {
-    const std::size_t first = out_.keeps.state_floats;
-    out_.keeps.state_floats += (floats + 15) / 16 * 16;
-    return first;
-  }
-  VectorId some_values(VectorId id, int rows, int count, Range units) {
-    if (units == Range{0, count}) return id;
-    const std::vector<float>& all = out_.vectors[static_cast<std::size_t>(id)];
-    const std::size_t of_row = all.size() / static_cast<std::size_t>(rows),
-                      each = of_row / static_cast<std::size_t>(count);
-    std::vector<float> some;
-    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-      const auto from = all.begin() + static_cast<std::ptrdiff_t>(row * of_row);
-      some.insert(some.end(), from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(units.begin) * each),
-                  from + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(units.end) * each));
-    }
-    out_.vectors.push_back(std::move(some));
-    return static_cast<VectorId>(out_.vectors.size()) - 1;
-  }
-  std::size_t length(VectorId id) const { return out_.vectors[static_cast<std::size_t>(id)].size(); }
-
- private:
-  using Key = std::tuple<MatrixId, int, int, int>;
-  const Program& whole_;
-  Program& out_;
-  std::map<Key, MatrixId> matrices_;
-};
-
-// Units [units.begin, units.end) of an operation, and how ranks share them; without a cut every rank does all.
-struct Piece {
-  Range units;
-  std::optional<Cut> cut;
-  bool firm = false;
-};
 
 // Splits one list of operations.
 class Splitting {
  public:
   // others: for what other stages need, which nobody looks at.
   Splitting(const Program& whole, RankOf rank, const FieldCuts& fields, RankNeeds& needs, RankNeeds& others)
-      : whole_(whole), rank_(rank), fields_(fields), own_needs_(needs), others_(others) {
+      : whole_(whole),
+        fields_(fields),
+        own_needs_(needs),
+        others_(others),
+        wishes_(whole, fields, room_, rank.ranks / rank.stages),
+        to_(rank) {
     room_ = {[this](VectorId id) { return this->needs().length(id); },
              [this](VectorId id, int rows, int count, Range units) {
                return this->needs().some_values(id, rows, count, units);
@@ -174,20 +42,19 @@ class Splitting {
 
   // begins: where stages begin; output: what the first rank must have at the end.
   std::vector<Op> run(const std::vector<Op>& ops, const std::vector<StageBegin>& begins, const Rows& output) {
-    if (ranks() > 1)
-      for (auto op = ops.rbegin(); op != ops.rend(); ++op) wish(*op);
+    if (ranks() > 1) wishes_.look_at(ops);
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      for (std::size_t stage = static_cast<std::size_t>(stage_) + 1; stage < begins.size(); ++stage)
+      for (std::size_t stage = static_cast<std::size_t>(to_.stage()) + 1; stage < begins.size(); ++stage)
         if (begins[stage].op == static_cast<int>(i)) hand_over(static_cast<int>(stage), begins[stage].live);
       std::visit([&](const auto& o) { split_or_not(o); }, ops[i]);
     }
     if (output) bring(output);
-    if (output && stage_ > 0) hand_over_to_first(output);
-    return std::move(out_);
+    if (output && to_.stage() > 0) to_.hand_to_first(output);
+    return to_.take();
   }
   // All of them by one stage.
   std::vector<Op> run_at(int stage, const std::vector<Op>& ops) {
-    stage_ = stage;
+    to_.begin(stage);
     return run(ops, {}, {});
   }
   // Where each field is stored; -1: nowhere.
@@ -195,52 +62,26 @@ class Splitting {
   // Every rank does all of them.
   std::vector<Op> keep(const std::vector<Op>& ops) {
     for (const Op& op : ops) all_do(op);
-    return std::move(out_);
+    return to_.take();
   }
 
  private:
-  // Of the ranks of a stage.
-  int ranks() const { return rank_.ranks / rank_.stages; }
-  std::size_t own() const { return static_cast<std::size_t>(rank_.rank % ranks()); }
-  int own_stage() const { return rank_.rank / ranks(); }
-  bool here() const { return own_stage() == stage_; }
+  int ranks() const { return to_.ranks(); }
+  std::size_t own() const { return to_.own(); }
+  bool here() const { return to_.here(); }
   RankNeeds& needs() { return here() ? own_needs_ : others_; }
-
-  // A cut among the ranks of the stage at hand as one among all.
-  Cut of_all(const Cut& cut) const {
-    Cut all(static_cast<std::size_t>(rank_.ranks));
-    std::ranges::copy(cut, all.begin() + static_cast<std::ptrdiff_t>(stage_ * ranks()));
-    return all;
-  }
-  // The first rank of the stage at hand gives all columns.
-  AllGatherOp given_by_one(const Rows& rows) const {
-    Cut cut(static_cast<std::size_t>(ranks()));
-    cut.front() = {rows.first, rows.first + rows.width};
-    return {{}, of_all(cut), false};
-  }
-  bool gives() const { return rank_.rank == stage_ * ranks(); }
+  void emit(Op op) { to_.emit(std::move(op)); }
   void hand_over(int to_stage, const std::vector<Rows>& live) {
     for (const Rows& rows : live) bring(rows);
-    for (const Rows& rows : live) {
-      AllGatherOp op = given_by_one(rows);
-      op.takes = own_stage() >= to_stage;
-      if (op.takes || gives()) op.rows = rows;
-      out_.push_back(std::move(op));
-    }
-    stage_ = to_stage;
-  }
-  void hand_over_to_first(const Rows& rows) {
-    AllGatherOp op = given_by_one(rows);
-    op.takes = rank_.rank == 0;
-    if (op.takes || gives()) op.rows = rows;
-    out_.push_back(std::move(op));
+    for (const Rows& rows : live) to_.hand_over(rows, to_stage);
+    to_.begin(to_stage);
   }
 
   // One rank has nobody to share with.
   template <class O>
   void split_or_not(const O& o) {
     constexpr bool of_all_ranks = std::is_same_v<O, HeadOp> || std::is_same_v<O, KeepRowsOp>;
-    if constexpr (std::is_same_v<O, StoreOp>) stage_of_field_[static_cast<std::size_t>(o.field)] = stage_;
+    if constexpr (std::is_same_v<O, StoreOp>) stage_of_field_[static_cast<std::size_t>(o.field)] = to_.stage();
     if (ranks() > 1 || of_all_ranks)
       split(o);
     else
@@ -249,102 +90,13 @@ class Splitting {
 
   // --- what later operations would have of earlier ones ---
 
-  void wish(const Rows& rows, Cut cut, bool firm) {
-    for (const CutColumns& known : wishes_.meeting(rows))
-      if (known.firm || !firm) return;
-    wishes_.put({rows, std::move(cut), firm});
-  }
-  void wish(const Op& op) {
-    if (const auto* o = std::get_if<AttendOp>(&op)) {
-      if (const auto heads = fields_.queries(*o))
-        wish(o->queries, scaled(*heads, o->queries.width / o->heads, o->queries.first), true);
-    } else if (const auto* store = std::get_if<StoreOp>(&op)) {
-      const TokenField& field = whole_.keeps.per_token[static_cast<std::size_t>(store->field)];
-      const auto heads = fields_.of(store->field);
-      if (!heads) return;
-      wish(store->keys, scaled(*heads, field.key_dim, store->keys.first), true);
-      if (store->values) wish(store->values, scaled(*heads, field.value_dim, store->values.first), true);
-    } else if (const auto* grouped = std::get_if<GroupedMatmulOp>(&op)) {
-      wish(units_of(*grouped), true);
-    } else if (const auto units = espalier::units_of(op, room_)) {
-      wish(*units, units->heavy);
-    }
-  }
-  // As those who read the results would have them, or evenly.
-  void wish(const OpUnits& units, bool firm) {
-    std::vector<Piece> pieces = wished(units);
-    for (const Piece& piece : pieces) {
-      const Cut cut = piece.cut ? *piece.cut : shifted(even_cut(piece.units.size(), ranks()), piece.units.begin);
-      for (const Operand& operand : units.operands)
-        if (operand.reads) wish_of(operand, piece.units, cut, firm || piece.firm);
-    }
-  }
-  void wish_of(const Operand& operand, Range units, const Cut& cut, bool firm) {
-    const std::optional<CutColumns> section = section_of(operand, units, cut);
-    if (section) wish(section->rows, section->cut, firm);
-  }
-  std::vector<Piece> wished(const OpUnits& units) const {
-    for (const Operand& operand : units.operands)
-      if (operand.writes)
-        return pieces_of(units, operand, wishes_).value_or(std::vector<Piece>{{{0, units.count}, {}}});
-    return {{{0, units.count}, {}}};
-  }
-
-  static Cut shifted(const Cut& cut, int by) { return scaled(cut, 1, by); }
-
-  // --- units and columns ---
-
-  // The section that ranks make who have these units; nothing: it cannot be said, for others' columns lie between.
-  std::optional<CutColumns> section_of(const Operand& operand, Range units, const Cut& cut) const {
-    const Rows& rows = operand.rows;
-    if (!operand.has_gaps()) {
-      const Range all = operand.columns(units);
-      return CutColumns{{rows.buffer, all.begin, all.size()}, scaled(cut, operand.stride, rows.first)};
-    }
-    const int width = whole_.buffers[static_cast<std::size_t>(rows.buffer)],
-              grid = rows.first / operand.stride * operand.stride;
-    const Rows all{rows.buffer, grid + units.begin * operand.stride, units.size() * operand.stride};
-    if (all.first + all.width > width || rows.first - grid + operand.width > operand.stride) return std::nullopt;
-    return CutColumns{all, scaled(cut, operand.stride, grid)};
-  }
-
-  // The pieces that sections over an operand make of the units; nothing: some do not end between units.
-  static std::optional<std::vector<Piece>> pieces_of(const OpUnits& units, const Operand& operand,
-                                                     const ColumnCuts& sections) {
-    std::vector<Piece> pieces;
-    const int first = operand.has_gaps() ? operand.rows.first / operand.stride * operand.stride : operand.rows.first;
-    const Rows all{operand.rows.buffer, first, units.count * operand.stride};
-    int at = 0;
-    for (const CutColumns& section : sections.inside(all)) {
-      const auto unit = [&](int column, bool& fits) {
-        fits = fits && (column - first) % operand.stride == 0;
-        return (column - first) / operand.stride;
-      };
-      bool fits = true;
-      Piece piece{
-          {unit(section.rows.first, fits), unit(section.rows.first + section.rows.width, fits)}, Cut{}, section.firm};
-      for (const Range& range : section.cut) piece.cut->push_back({unit(range.begin, fits), unit(range.end, fits)});
-      if (!fits) return std::nullopt;
-      if (at < piece.units.begin) pieces.push_back({{at, piece.units.begin}, {}});
-      at = piece.units.end;
-      pieces.push_back(std::move(piece));
-    }
-    if (at < units.count) pieces.push_back({{at, units.count}, {}});
-    return pieces;
-  }
-
   // --- what ranks bring together ---
-
-  void emit(Op op) {
-    if (here()) out_.push_back(std::move(op));
-  }
 
   // From here on all ranks have these columns.
   void bring(const Rows& rows) {
     if (!rows) return;
     for (const CutColumns& section : spread_.meeting(rows)) {
-      const Cut cut = of_all(owners(section.cut, section.rows.first, section.rows.width));
-      out_.push_back(AllGatherOp{here() ? section.rows : Rows{}, cut, here()});
+      to_.gather(section.rows, owners(section.cut, section.rows.first, section.rows.width));
       spread_.erase(section.rows);
     }
   }
@@ -395,31 +147,11 @@ class Splitting {
 
   // --- products ---
 
-  // The columns of a product's result as later operations want them, evenly where nobody minds; empty: every rank
-  // computes all.
-  std::vector<CutColumns> columns_of(const Rows& out) const {
-    std::vector<CutColumns> sections = wishes_.inside(out);
-    const bool firm = std::ranges::any_of(sections, &CutColumns::firm);
-    if (!firm && out.width < kFewOutputs) return {};
-    std::vector<CutColumns> all;
-    int at = out.first;
-    const auto evenly_to = [&](int column) {
-      if (at < column)
-        all.push_back({{out.buffer, at, column - at}, scaled(even_columns(column - at, ranks()), 1, at)});
-    };
-    for (CutColumns& section : sections) {
-      evenly_to(section.rows.first);
-      at = section.rows.first + section.rows.width;
-      all.push_back(std::move(section));
-    }
-    evenly_to(out.first + out.width);
-    return all;
-  }
   // O: a product whose matrix has a column for each one of `out`.
   template <class O>
   void split_product(const O& o, bool adds) {
     bring(o.in);
-    const std::vector<CutColumns> sections = columns_of(o.out);
+    const std::vector<CutColumns> sections = wishes_.of(o.out);
     if (sections.empty()) return all_do(o);
     for (const CutColumns& section : sections) {
       if (adds) bring_unless(o.out.buffer, section.cut);
@@ -436,19 +168,11 @@ class Splitting {
   void split(const MatmulOp& o) { split_product(o, o.add); }
   void split(const GatedMatmulOp& o) { split_product(o, false); }
 
-  OpUnits units_of(const GroupedMatmulOp& o) const {
-    const MatrixNeed& need = whole_.needs.matrices[static_cast<std::size_t>(o.first)];
-    return {o.groups,
-            {{o.in, o.in_stride, static_cast<int>(need.inputs), true, false},
-             {o.out, o.out_stride, static_cast<int>(need.outputs()), false, true}},
-            {},
-            true};
-  }
   void split(const GroupedMatmulOp& o) {
-    const OpUnits units = units_of(o);
-    std::vector<Piece> pieces = wished(units);
+    const OpUnits units = espalier::units_of(o, whole_.needs);
+    std::vector<Piece> pieces = wishes_.of(units);
     for (Piece& piece : pieces)
-      if (!piece.cut) piece.cut = shifted(even_cut(piece.units.size(), ranks()), piece.units.begin);
+      if (!piece.cut) piece.cut = scaled(even_cut(piece.units.size(), ranks()), 1, piece.units.begin);
     if (!can_be_given(units, pieces)) return all_do(o);
     for (const Piece& piece : pieces) {
       take(units, *piece.cut);
@@ -469,15 +193,15 @@ class Splitting {
 
   void split(const ExpertsOp& o) {
     for (const Rows& rows : {o.in, o.routed}) bring(rows);
-    if (rank_.experts_by_id) return share_experts(o);
+    if (to_.experts_by_id()) return share_experts(o);
     if (std::min(o.inner, o.out.width) < ranks()) return all_do(o);
     const Cut out = scaled(even_columns(o.out.width, ranks()), 1, o.out.first);
     if (o.add) bring_unless(o.out.buffer, out);
     ExpertsOp part = o;
     part.inner_cut = even_columns(o.inner, ranks());
     part.own = part.inner_cut[own()];
-    part.inner_cut = of_all(part.inner_cut);
-    if (!here()) out_.push_back(AllGatherOp{{}, part.inner_cut, false, o.chosen});
+    part.inner_cut = to_.of_all(part.inner_cut);
+    if (!here()) to_.emit_for_all(AllGatherOp{{}, part.inner_cut, false, o.chosen});
     part.out = {o.out.buffer, out[own()].begin, out[own()].size()};
     part.out_column = part.out.first - o.out.first;
     part.gate_up = needs().matrices(o.gate_up, o.count, part.own, true);
@@ -538,11 +262,11 @@ class Splitting {
     part.share = cut[own()];
     part.matrix = needs().matrices(o.matrix, 1, part.share);
     if (!part.share.empty()) emit(part);
-    out_.push_back(GatherLogitsOp{of_all(cut)});
+    to_.emit_for_all(GatherLogitsOp{to_.of_all(cut)});
   }
 
   // Rows move whole, whatever a rank has of them.
-  void split(const KeepRowsOp& o) { out_.push_back(here() ? o : KeepRowsOp{}); }
+  void split(const KeepRowsOp& o) { to_.emit_for_all(here() ? o : KeepRowsOp{}); }
 
   // --- what falls into units ---
 
@@ -550,7 +274,8 @@ class Splitting {
   bool can_be_given(const OpUnits& units, const std::vector<Piece>& pieces) const {
     for (const Piece& piece : pieces)
       for (const Operand& operand : units.operands)
-        if (operand.writes && piece.cut && !section_of(operand, piece.units, *piece.cut)) return false;
+        if (operand.writes && piece.cut && !columns_of_units(operand, piece.units, *piece.cut, whole_.buffers))
+          return false;
     return true;
   }
   // Ranks get what their units read.
@@ -568,7 +293,7 @@ class Splitting {
   }
   // Columns of others that lie between are spread likewise, or everywhere.
   void give_result(const Operand& operand, const Piece& piece) {
-    const CutColumns section = *section_of(operand, piece.units, *piece.cut);
+    const CutColumns section = *columns_of_units(operand, piece.units, *piece.cut, whole_.buffers);
     if (operand.has_gaps())
       for (const CutColumns& known : spread_.inside(section.rows))
         if (known.cut != section.cut || known.rows != section.rows) bring(known.rows);
@@ -613,13 +338,12 @@ class Splitting {
   }
 
   const Program& whole_;
-  RankOf rank_;
   const FieldCuts& fields_;
   RankNeeds &own_needs_, &others_;
   OpRoom room_;
-  int stage_ = 0;  // whose operations are at hand
-  ColumnCuts wishes_, spread_;
-  std::vector<Op> out_;
+  Wishes wishes_;
+  ColumnCuts spread_;
+  RankOps to_;
   std::vector<int> stage_of_field_ = std::vector<int>(whole_.keeps.per_token.size(), -1);
 };
 
