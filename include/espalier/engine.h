@@ -217,7 +217,7 @@ Result<std::shared_ptr<SharedTeam>> start_shared_team(const EngineOptions& optio
 
 // Computes as another rank than the first of the group that the options join, until the first one's engine ends. Fails: as
 // Engine::open(); when the group is lost.
-Result<> follow_first_rank(EngineOptions options);
+Result<> follow_first_rank(const EngineOptions& options);
 
 // What is told of an adapter that was loaded.
 struct AdapterInfo {

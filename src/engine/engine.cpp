@@ -520,8 +520,8 @@ std::uint64_t Engine::Impl::next_seed() {
   return static_cast<std::uint64_t>(bits[1]) << 32 | bits[0];
 }
 
-Result<> follow_first_rank(EngineOptions options) {
-  ESP_TRY(const auto follower, RankFollower::open(std::move(options)));
+Result<> follow_first_rank(const EngineOptions& options) {
+  ESP_TRY(const auto follower, RankFollower::open(options));
   return follower->run();
 }
 

@@ -31,13 +31,14 @@ std::string group_key(const EngineOptions& options, const EngineChoices& chosen,
                      cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
 }
 
-Result<std::unique_ptr<RankFollower>> RankFollower::open(EngineOptions options, const Engine::Progress& progress) {
+Result<std::unique_ptr<RankFollower>> RankFollower::open(const EngineOptions& options,
+                                                         const Engine::Progress& progress) {
   auto follower = std::make_unique<RankFollower>();
-  ESP_CHECK(follower->load(std::move(options), progress));
+  ESP_CHECK(follower->load(options, progress));
   return follower;
 }
 
-Result<> RankFollower::load(EngineOptions options, const Engine::Progress& progress) {
+Result<> RankFollower::load(const EngineOptions& options, const Engine::Progress& progress) {
   ESP_TRY(chosen_, choices_of(options));
   ESP_TRY(files_, open_model_files(options));
   ESP_TRY(const int context, context_of(options, files_.config.context_length));

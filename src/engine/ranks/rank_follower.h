@@ -24,13 +24,14 @@ namespace espalier {
 // One such rank.
 class RankFollower {
  public:
-  static Result<std::unique_ptr<RankFollower>> open(EngineOptions options, const Engine::Progress& progress = {});
+  static Result<std::unique_ptr<RankFollower>> open(const EngineOptions& options,
+                                                    const Engine::Progress& progress = {});
   // Until the first rank says that it is over.
   Result<> run();
   const ranks::Collective& group() const { return *group_; }
 
  private:
-  Result<> load(EngineOptions options, const Engine::Progress& progress);
+  Result<> load(const EngineOptions& options, const Engine::Progress& progress);
   void share_memory(std::size_t token_bytes);
   Result<bool> obey(MessageReader& message);  // false: the group ends
   Result<> allocate(MessageReader& message);

@@ -1,6 +1,7 @@
 #include "model/ranks/op_parts.h"
 
 #include <numeric>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -251,9 +252,10 @@ std::optional<OpUnits> units_of(const Op& op, const OpRoom& room) {
   if (!has_units(op)) return std::nullopt;
   Note note(room);
   const bool known = std::visit(
-      [&](auto o) {
-        constexpr bool described = requires { describe(o, note); };
-        if constexpr (described) describe(o, note);
+      [&](const auto& o) {
+        auto copy = o;  // descriptions may change it; this visitor does not
+        constexpr bool described = requires { describe(copy, note); };
+        if constexpr (described) describe(copy, note);
         return described;
       },
       op);

@@ -183,7 +183,7 @@ class Splitting {
         part.out = {o.out.buffer, out.begin, out.size()};
         part.groups = own.size();
         part.first = needs().matrices(o.first + own.begin, own.size());
-        emit(std::move(part));
+        emit(part);
       }
       give_results(units, piece);
     }
