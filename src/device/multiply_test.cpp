@@ -214,7 +214,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     return out;
   }
   // Weights that rows of bf16 meet.
-  static constexpr DType kTypes[] = {DType::bf16, DType::f8_32, DType::f8_128, DType::nf4, DType::fp4};
+  static constexpr DType kTypes[] = {DType::bf16, DType::f16, DType::f8_32, DType::f8_128, DType::nf4, DType::fp4};
   // How far a weight may be from what it stands for: values of tables are rounded to bf16.
   static float table_error(DType type) { return type == DType::nf4 || type == DType::fp4 ? 0x1p-8f : 1e-6f; }
   static double tolerance(DType type) { return type == DType::nf4 || type == DType::fp4 ? 3e-3 : 1e-5; }

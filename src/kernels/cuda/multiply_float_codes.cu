@@ -1,4 +1,4 @@
-// Products of rows of bf16 with weights whose codes are floats, by tensor cores: few rows, whose K many warps share, and many
+// Products of rows of bf16 with weights whose codes are floats, or that are f16, by tensor cores: few rows, whose K many warps share, and many
 // rows.
 //
 // A piece is 128 values of K: its blocks' sums, each from zero and by its scale, are added in order, and pieces are added in
@@ -93,7 +93,8 @@ class Few {
       ESPALIER_UNROLL(3)
       for (int i = 0; i < Part::kPieces; i += 32) {
         const int piece = i + lane, from = Part::from(stage, piece);
-        if (piece < Part::kPieces) copies_.copy16(to + place_of(piece), panel_ + from, from < length_.panel_bytes);
+        if (piece < Part::kPieces)
+          copies_.copy16(to + Codes::place_of(piece), panel_ + from, from < length_.panel_bytes);
       }
       const int piece = lane % kRowPieces, count = rows_.end - rows_.begin;
       const bool there = stage * kValues + piece * 8 < length_.values;
@@ -141,12 +142,13 @@ class Few {
   ESPALIER_ON_DEVICE static void add_block(float (&sums)[kTiles][4], const std::uint8_t* at, int block) {
     ESPALIER_UNROLL(4)
     for (int step = 0; step < Part::kSteps; ++step) {
-      unsigned panel[4];
+      unsigned panel[Codes::kTerms][4];
       Part::step(at, block, step, panel);
       ESPALIER_UNROLL(4)
       for (int tile = 0; tile < kTiles; ++tile) {
         const Two row = of_row(at + Part::kBytes + 8 * tile * kRowBytes, block * Part::kSteps + step);
-        simt::mma_bf16(sums[tile], panel, {row.a, row.b});
+        ESPALIER_UNROLL(2)
+        for (int term = 0; term < Codes::kTerms; ++term) simt::mma_bf16(sums[tile], panel[term], {row.a, row.b});
       }
     }
   }
@@ -230,7 +232,7 @@ class Many {
       for (int i = simt::thread(); i < Shape::kBlockPanels * Part::kPieces; i += Shape::kThreads) {
         const int panel = i / Part::kPieces, piece = i % Part::kPieces, from = Part::from(stage, piece);
         const bool there = panel < left && from < length_.panel_bytes;
-        copies_.copy16(to + panel * Part::kBytes + place_of(piece),
+        copies_.copy16(to + panel * Part::kBytes + Codes::place_of(piece),
                        there ? panels + static_cast<std::size_t>(panel) * t_.panel_bytes + from : panels, there);
       }
       const int piece = simt::thread() % kRowPieces, row = simt::thread() / kRowPieces;
@@ -298,11 +300,14 @@ class Many {
         of_rows[tile] = of_row(rows + 8 * tile * kRowBytes, block * Part::kSteps + step);
       ESPALIER_UNROLL(4)
       for (int p = 0; p < kPanels; ++p) {
-        unsigned panel[4];
+        unsigned panel[Codes::kTerms][4];
         Part::step(panels + p * Part::kBytes, block, step, panel);
         ESPALIER_UNROLL(8)
-        for (int tile = 0; tile < kTiles; ++tile)
-          simt::mma_bf16(sums[p][tile], panel, {of_rows[tile].a, of_rows[tile].b});
+        for (int tile = 0; tile < kTiles; ++tile) {
+          ESPALIER_UNROLL(2)
+          for (int term = 0; term < Codes::kTerms; ++term)
+            simt::mma_bf16(sums[p][tile], panel[term], {of_rows[tile].a, of_rows[tile].b});
+        }
       }
     }
   }
@@ -406,6 +411,8 @@ MultiplyLaunch multiply_float_codes(DType type) {
       return multiply<Four<kNf4Values>>;
     case DType::fp4:
       return multiply<Four<kFp4Table>>;
+    case DType::f16:
+      return multiply<Sixteen>;
     default:
       return nullptr;
   }

@@ -31,7 +31,7 @@ constexpr DType panel_type(DType type) {
 }
 // Of bf16, by tensor cores.
 void multiply_tensor(simt::Stream stream, const MultiplyWork& work);
-// Rows of bf16 with weights whose codes are floats, by tensor cores; null: the type has none.
+// Rows of bf16 with weights whose codes are floats, or that are f16, by tensor cores; null: another type.
 MultiplyLaunch multiply_float_codes(DType type);
 
 // The same by wgmma. False, and nothing was launched: this is no Hopper, its wgmma rounds otherwise than its mma, these are

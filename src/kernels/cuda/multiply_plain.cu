@@ -11,7 +11,7 @@ MultiplyLaunches multiply_plain(DType type) {
     case DType::f32:
       return {.floats = floats::launch<floats::Plain<DType::f32>>};
     case DType::f16:
-      return {.floats = floats::launch<floats::Plain<DType::f16>>};
+      return {.floats = floats::launch<floats::Plain<DType::f16>>, .halves = multiply_float_codes(type)};
     case DType::bf16:
       return {.floats = floats::launch<floats::Plain<DType::bf16>>, .halves = multiply_tensor};
     case DType::f8_32:
