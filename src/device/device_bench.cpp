@@ -43,8 +43,8 @@ class Bench {
 
   int run() {
     copy_memory();
-    for (const DType type :
-         {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128, DType::bf16})
+    for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128,
+                             DType::f8_128, DType::nf4, DType::f16, DType::bf16})
       multiply(type);
     multiply_by_wgmma();
     // An 8B model's layer, and those of models with latent rows: DeepSeek-V2-Lite's, or one of DeepSeek-V3's with an eighth of its
@@ -108,9 +108,10 @@ class Bench {
 
   // Weights as large as an 8B model's, eight of them in turns, so that no cache holds them.
   void multiply(DType type, EspalierKernel by = kEspalierMultiply, std::string_view how = "") {
-    const RowFormat format = type == DType::bf16 ? RowFormat::bf16 : RowFormat::int8;
+    const bool halves = !is_quantised(type) || has_float_codes(type);
+    const RowFormat format = halves ? RowFormat::bf16 : RowFormat::int8;
     const std::int64_t k = o_.small ? 512 : 4096, outputs = o_.small ? 256 : 14336;
-    const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : format == RowFormat::bf16 ? 4096 : 512;
+    const int copies = o_.small ? 1 : 8, most = o_.small ? 8 : halves ? 4096 : 512;
     const PackedMatrix one = testing::random_panels(rng_, type, outputs, k);
     std::vector<Memory> weights;
     for (int i = 0; i < copies; ++i)

@@ -137,9 +137,11 @@ TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
     DType type;
     RowFormat format;
   };
-  constexpr Form kForms[] = {{DType::q8_0, RowFormat::int8},  {DType::q4_k, RowFormat::int8},
-                             {DType::q6_k, RowFormat::int16}, {DType::q4_0, RowFormat::f32},
-                             {DType::bf16, RowFormat::f32},   {DType::bf16, RowFormat::bf16}};
+  constexpr Form kForms[] = {
+      {DType::q8_0, RowFormat::int8}, {DType::q4_k, RowFormat::int8},  {DType::q6_k, RowFormat::int16},
+      {DType::q4_0, RowFormat::f32},  {DType::bf16, RowFormat::f32},   {DType::bf16, RowFormat::bf16},
+      {DType::f16, RowFormat::bf16},  {DType::f8_32, RowFormat::bf16}, {DType::f8_128, RowFormat::bf16},
+      {DType::nf4, RowFormat::bf16},  {DType::f8_128, RowFormat::f32}};
   for (const Form& form : kForms)
     for (int i = 0; i < 6; ++i) {
       const bool paired = i % 2 == 1, with_bias = i % 3 == 0;

@@ -10,6 +10,7 @@
 #include "device/device_pool.h"
 #include "model/config/hf_config.h"
 #include "model/golden_distance.h"
+#include "model/quant/quantised_file.h"
 #include "tensor/decode.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
@@ -133,6 +134,49 @@ TEST_P(EachTextModelOnADevice, DefaultModeStaysNearTheReferenceWithTheSameBitsIn
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModelOnADevice, ::testing::ValuesIn(testing::text_goldens()),
                          testing::golden_name);
+
+// Checkpoints whose weights are small floats.
+class ModelOfSmallFloatsOnADevice : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ModelOfSmallFloatsOnADevice, IsTheCpusInExactModeAndNearItWithTheSameBitsInAnyBatchElse) {
+  const auto folder = testing::golden("quant/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no golden here";
+  const auto config = load_hf_config(folder).value();
+  const auto file = QuantisedFile::open(std::make_unique<SafetensorsFile>(SafetensorsFile::open_folder(folder).value()),
+                                        config.quantisation)
+                        .value();
+  const auto golden = read_golden(folder);
+  const std::vector<TokenId> tokens = Prompt::longest(golden).tokens;
+  ComputeTeam team(2);
+  const auto load = [&](Activations mode, Backend* backend) {
+    return Decoder::load(config.spec, Weights(*file, Naming::hf), {mode, kMostRows, backend}, team).value();
+  };
+  const auto cpu = load(Activations::f32, nullptr);
+  SmallPool pool(cpu->keeps(), KvType::f32, 256);
+  const auto want = all_logits(*cpu, pool, tokens, kMostRows);
+  for (const Kind kind : testing::device_kinds()) {
+    const auto device = Device::open(kind).value();
+    DeviceBackend backend(*device);
+    const auto exact = load(Activations::f32, &backend), there = load(Activations::int8, &backend);
+    DevicePool of_exact(*device, exact->keeps(), KvType::f32), whole(*device, there->keeps(), KvType::bf16);
+    EXPECT_EQ(all_logits(*exact, of_exact.pool(), tokens, 7), want);
+    const auto at_once = all_logits(*there, whole.pool(), tokens, kMostRows);
+    for (const int chunk : {9, 1}) {
+      DevicePool own(*device, there->keeps(), KvType::bf16);
+      EXPECT_EQ(all_logits(*there, own.pool(), tokens, chunk), at_once) << "chunks of " << chunk;
+    }
+    testing::GoldenDistance distance;
+    distance.add(at_once, want, static_cast<std::size_t>(cpu->vocabulary()), golden["logit_std"]);
+    const testing::GoldenBounds bounds;
+    EXPECT_LE(distance.p95(), bounds.p95);
+    EXPECT_LE(distance.root_mean_square(), bounds.root_mean_square);
+    std::printf("%-24s default mode: p95 %.3f, root mean square %.3f of the logits' spread\n", GetParam().c_str(),
+                distance.p95(), distance.root_mean_square());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, ModelOfSmallFloatsOnADevice,
+                         ::testing::Values("q-fp8-block", "q-ct-fp8-tensor", "bnb"), testing::golden_name);
 
 }  // namespace
 }  // namespace espalier::device

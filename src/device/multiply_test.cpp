@@ -1,5 +1,6 @@
 // Products on a device give the bits of the CPU's kernels: every type, every form of rows, whatever the number of rows, the part
-// of the matrix, and what becomes of the sums. Those of bf16 by tensor cores give the same bits whatever rows stand beside a row.
+// of the matrix, and what becomes of the sums. Those of rows of bf16, by tensor cores, are close and give the same bits whatever
+// rows stand beside a row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -187,8 +188,9 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override { device_ = Device::open(GetParam()).value(); }
 
-  // A product of bf16: out [rows][outputs], before which `before` stood in it.
+  // A product of rows of bf16: out [rows][outputs], before which `before` stood in it.
   struct Product {
+    DType type;
     std::int64_t k, outputs;
     Finish finish = Finish::store;
     bool paired = false, with_bias = false;
@@ -196,10 +198,11 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     std::vector<std::byte> x;
     std::vector<float> bias, before;
   };
-  Product random_product(std::int64_t k, std::int64_t outputs, int rows, Finish finish = Finish::store,
-                         bool paired = false, bool with_bias = false) {
-    Product out{k,  outputs, finish, paired, with_bias, testing::random_panels(rng, DType::bf16, outputs, k, paired),
-                {}, {},      {}};
+  Product random_product(DType type, std::int64_t least_k, std::int64_t outputs, int rows,
+                         Finish finish = Finish::store, bool paired = false, bool with_bias = false) {
+    const std::int64_t k = testing::whole_blocks(type, least_k);
+    Product out{type, k,  outputs, finish, paired, with_bias, testing::random_panels(rng, type, outputs, k, paired),
+                {},   {}, {}};
     const auto values = random_floats(rng, static_cast<std::size_t>(rows * k));
     out.x.assign(row_bytes(RowFormat::bf16, k) * static_cast<std::size_t>(rows),
                  std::byte{0xff});  // NaN behind a row's values
@@ -210,6 +213,11 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     out.before = random_floats(rng, static_cast<std::size_t>(rows * outputs));
     return out;
   }
+  // Weights that rows of bf16 meet.
+  static constexpr DType kTypes[] = {DType::bf16, DType::f16, DType::f8_32, DType::f8_128, DType::nf4, DType::fp4};
+  // How far a weight may be from what it stands for: values of tables are rounded to bf16.
+  static float table_error(DType type) { return type == DType::nf4 || type == DType::fp4 ? 0x1p-8f : 1e-6f; }
+  static double tolerance(DType type) { return type == DType::nf4 || type == DType::fp4 ? 3e-3 : 1e-5; }
   static std::size_t stride(std::int64_t k) { return row_bytes(RowFormat::bf16, k); }
   // All of it but the rows.
   static MatmulTask task_of(const Product& p, const std::uint8_t* panels, const float* bias, float* out) {
@@ -236,7 +244,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     task.x_stride = stride(p.k);
     task.row_begin = begin;
     task.row_end = end;
-    device_->run(by, MultiplyTask{task, DType::bf16, RowFormat::bf16});
+    device_->run(by, MultiplyTask{task, p.type, RowFormat::bf16});
     const auto all = testing::from_device<float>(*device_, results);
     return {all.begin() + begin * p.outputs, all.begin() + end * p.outputs};
   }
@@ -245,7 +253,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     device_->run(kEspalierMultiplyByWgmma, MultiplyTask{{}, DType::bf16, RowFormat::bf16});
     return device_->wait().ok();
   }
-  // The same by the CPU's exact kernel, of the same numbers of sixteen bits.
+  // The same by the CPU's exact kernel, of the same rows.
   std::vector<float> exact_rows_of(const Product& p, int rows) {
     std::vector<float> x, out = p.before;
     for (int row = 0; row < rows; ++row)
@@ -256,7 +264,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     task.x = x.data();
     task.x_stride = static_cast<std::size_t>(p.k) * sizeof(float);
     task.row_end = rows;
-    cpu.matmul_bf16(task);
+    matmul_kernel(cpu, p.type, RowFormat::f32)(task);
     return out;
   }
   static double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
@@ -275,23 +283,45 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
 };
 
 TEST_P(MultiplyTensor, IsCloseToTheExactProduct) {
-  for (const std::int64_t k : {1, 31, 97, 1024, 1025, 2500, 9000})
-    for (const int rows : {1, 8, 11, 40}) {
-      Product p = random_product(k, 35, rows);
-      if (rows == 8 || rows == 40) p.weights = p.weights.trimmed().value();
-      EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), 1e-5) << k << ", " << rows << " rows";
-    }
+  for (const DType type : kTypes)
+    for (const std::int64_t k : {1, 31, 97, 1024, 1025, 2500, 9000})
+      for (const int rows : {1, 8, 11, 40}) {
+        Product p = random_product(type, k, 35, rows);
+        if (type == DType::bf16 && (rows == 8 || rows == 40)) p.weights = p.weights.trimmed().value();
+        EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), tolerance(type))
+            << name(type) << ", " << p.k << ", " << rows << " rows";
+      }
 }
 
 TEST_P(MultiplyTensor, FinishesSumsAsOtherProductsDo) {
-  for (const int rows : {3, 20, 70})
-    for (const bool paired : {false, true})
-      for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
-        if (paired && finish < Finish::gate_silu) continue;
-        const Product p = random_product(130, 51, rows, finish, paired, true);
-        EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), 1e-4)
-            << rows << (paired ? " paired" : "");
-      }
+  for (const DType type : kTypes)
+    for (const int rows : {3, 20, 70})
+      for (const bool paired : {false, true})
+        for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
+          if (paired && finish < Finish::gate_silu) continue;
+          const Product p = random_product(type, 130, 51, rows, finish, paired, true);
+          EXPECT_LT(relative_error(rows_of(p, 0, rows), exact_rows_of(p, rows)), 10 * tolerance(type))
+              << name(type) << ", " << rows << (paired ? " paired" : "");
+        }
+}
+
+// Every code and scale has its place: a row that is 1 in one value of K, and 0 elsewhere, gives the weights of that value.
+TEST_P(MultiplyTensor, GivesTheWeightsOfOneValueOfK) {
+  for (const DType type : kTypes) {
+    constexpr int kRows = 40;
+    Product p = random_product(type, 300, 35, kRows);
+    for (int row = 0; row < kRows; ++row) {
+      auto* const x = reinterpret_cast<bf16*>(p.x.data() + stride(p.k) * static_cast<std::size_t>(row));
+      std::fill(x, x + p.k, to_bf16(0.0f));
+      x[rng() % static_cast<unsigned>(p.k)] = to_bf16(1.0f);
+    }
+    const std::vector<float> want = exact_rows_of(p, kRows);
+    for (const int rows : {1, 20, kRows}) {
+      const std::vector<float> got = rows_of(p, 0, rows);
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], want[i], table_error(type) * std::abs(want[i])) << name(type) << ", " << rows << " rows";
+    }
+  }
 }
 
 TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
@@ -299,17 +329,18 @@ TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
     std::int64_t k, outputs;
     int rows;
   };
-  for (const Size size : {Size{3100, 40, 150}, Size{36, 2560, 700}}) {  // the second: enough for large tiles
-    const Product p = random_product(size.k, size.outputs, size.rows);
-    const auto together = rows_of(p, 0, size.rows);
-    for (const int count : {1, 8, 9, 32, 33, 64, 65, 100})
-      for (int tries = 0; tries < 2; ++tries) {
-        const int begin = static_cast<int>(rng() % static_cast<unsigned>(size.rows - count + 1));
-        const auto some = rows_of(p, begin, begin + count);
-        ASSERT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * size.outputs))
-            << count << " from " << begin;
-      }
-  }
+  for (const DType type : kTypes)
+    for (const Size size : {Size{3100, 40, 150}, Size{36, 2560, 700}}) {  // the second: enough for large tiles
+      const Product p = random_product(type, size.k, size.outputs, size.rows);
+      const auto together = rows_of(p, 0, size.rows);
+      for (const int count : {1, 8, 9, 32, 33, 64, 65, 100})
+        for (int tries = 0; tries < 2; ++tries) {
+          const int begin = static_cast<int>(rng() % static_cast<unsigned>(size.rows - count + 1));
+          const auto some = rows_of(p, begin, begin + count);
+          ASSERT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * size.outputs))
+              << name(type) << ", " << count << " from " << begin;
+        }
+    }
 }
 
 TEST_P(MultiplyTensor, WgmmaIsCloseToTheExactProduct) {
@@ -317,7 +348,7 @@ TEST_P(MultiplyTensor, WgmmaIsCloseToTheExactProduct) {
   for (const std::int64_t k : {1, 31, 64, 97, 1024, 1025, 2500, 9000})
     for (const int rows : {1, 64, 65, 200, 500})
       for (const std::int64_t outputs : {16, 35, 130, 300}) {
-        Product p = random_product(k, outputs, rows);
+        Product p = random_product(DType::bf16, k, outputs, rows);
         if (rows % 2 == 0) p.weights = p.weights.trimmed().value();
         EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-5)
             << k << ", " << rows << " rows, " << outputs << " outputs";
@@ -330,7 +361,7 @@ TEST_P(MultiplyTensor, WgmmaFinishesSumsAsOtherProductsDo) {
     for (const bool paired : {false, true})
       for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
         if (paired && finish < Finish::gate_silu) continue;
-        const Product p = random_product(130, 151, rows, finish, paired, true);
+        const Product p = random_product(DType::bf16, 130, 151, rows, finish, paired, true);
         EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-4)
             << rows << (paired ? " paired" : "");
       }
@@ -341,7 +372,7 @@ TEST_P(MultiplyTensor, WgmmaGivesARowTheSameBitsAloneAndInAnyBatch) {
   if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
   constexpr std::int64_t kColumns = 4100;
   constexpr int kRows = 1500;
-  const Product p = random_product(2100, kColumns, kRows);
+  const Product p = random_product(DType::bf16, 2100, kColumns, kRows);
   const auto together = rows_of(p, 0, kRows, kEspalierMultiplyByWgmma);
   for (const int count : {1, 8, 64, 65, 128, 129, 192, 193, 400, 1000}) {
     const int begin = static_cast<int>(rng() % static_cast<unsigned>(kRows - count + 1));

@@ -7,8 +7,9 @@ namespace espalier::device {
 RowFormat Products::form_of(const PackedMatrix& matrix, bool wide) const {
   const DType type = matrix.type();
   if (loaded_.with.mode == Activations::f32) return RowFormat::f32;
-  if (type == DType::bf16) return RowFormat::bf16;  // which every device multiplies, whatever the host's processor has
-  if (!is_quantised(type) || has_float_codes(type)) return RowFormat::f32;
+  // Which every device multiplies, whatever the host's processor has.
+  if (type == DType::bf16 || type == DType::f16 || has_float_codes(type)) return RowFormat::bf16;
+  if (!is_quantised(type)) return RowFormat::f32;
   return wide ? RowFormat::int16 : RowFormat::int8;
 }
 

@@ -3,7 +3,8 @@
 // Every output is computed in one order whatever rows stand beside it. With rows of bytes (int8, int16) these are exact sums of
 // 32 codes that are folded in order, with floats one multiply-add after the other, as on the CPU: results are its bits.
 // Rows of bf16 go through tensor cores, which do not round as a CPU does: not its bits, but the same ones whatever rows stand
-// beside a row. K is summed up in groups of 1,024, each from zero, which are added in order.
+// beside a row. K is summed up in groups of 1,024, each from zero, which are added in order; of weights that become bf16 on their
+// way (float_codes.h) in pieces of 128.
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
 
@@ -15,7 +16,8 @@
 namespace espalier::cuda {
 
 // MatmulTask has rows, weights, and what becomes of results; then_panel is not looked at. Panels that are paired come whole;
-// rows that are no floats begin at multiples of 16 bytes. Rows of bf16 (as to_bf16() makes them) are for panels of bf16.
+// rows that are no floats begin at multiples of 16 bytes. Rows of bf16 (as to_bf16() makes them) are for panels of bf16,
+// of f16, and of codes that are floats (has_float_codes()).
 struct MultiplyTask {
   MatmulTask of;
   DType type;
