@@ -72,7 +72,7 @@ void Conversions::agree_on_gathers() {
   std::vector<int> ops;
   std::vector<unsigned char> formats;
   for (std::size_t i = 0; i < program_.ops.size(); ++i)
-    if (const auto* o = std::get_if<AllGatherOp>(&program_.ops[i])) {
+    if (const auto* o = std::get_if<AllGatherOp>(&program_.ops[i]); o != nullptr && o->of_experts == 0) {
       ops.push_back(static_cast<int>(i));
       formats.push_back(static_cast<unsigned char>(formats_of_gather(ops.back(), *o)));
     }

@@ -437,13 +437,13 @@ struct HeadOp {
 
 // --- what the ranks of a group do together (model/ranks/split_program.h) ---
 
-// Rank r has columns cut[r] of `rows`, counted as its buffer's; behind it all that take them have all of them. There are
-// `rows_each` rows for each one of the batch (of what experts share).
+// Rank r has columns cut[r] of `rows`, counted as its buffer's; behind it all that take them have all of them.
 struct AllGatherOp {
   Rows rows;  // none of a rank that neither gives nor takes, but meets the others
   Cut cut;
   bool takes = true;  // this rank
-  int rows_each = 1;
+  // Not 0: it meets the gather inside of other ranks' ExpertsOp, which has so many rows for each one of the batch.
+  int of_experts = 0;
 };
 
 // Rank r has the logits of tokens cut[r]; behind it the first rank has those of all.

@@ -40,7 +40,11 @@ class ThreadGroup {
       ++figures_.exchanges;
       for (int r = 0; r < size(); ++r)
         (r == rank_ ? figures_.bytes_sent : figures_.bytes_received) += bytes[static_cast<std::size_t>(r)];
+      group_.given(rank_, turn_) = bytes[static_cast<std::size_t>(rank_)];
       group_.meet();
+      for (int r = 0; r < size(); ++r)
+        if (!ended() && group_.given(r, turn_) != bytes[static_cast<std::size_t>(r)])
+          throw std::logic_error("ranks disagree about what one of them gives");
       turn_ ^= 1;
     }
     const std::byte* incoming(int rank) const override { return group_.part(rank, turn_ ^ 1).data(); }
@@ -100,8 +104,11 @@ class ThreadGroup {
     met_.wait(lock, [&] { return ended_ || round_ != round; });
   }
 
+  std::size_t& given(int rank, int turn) { return parts_[static_cast<std::size_t>(rank)].bytes[turn]; }
+
   struct Areas {
     std::vector<std::byte> areas[2];
+    std::size_t bytes[2] = {};
   };
   int size_;
   std::size_t most_;

@@ -9,7 +9,7 @@ namespace espalier {
 
 void AllGatherStage::run(Pass& pass) {
   if (converted_) return gather_converted(pass.with(), op_.cut, buffer_, *converted_, pass.rows());
-  gather_columns(pass.with(), op_.cut, buffer_, pass.rows() * op_.rows_each, op_.takes);
+  gather_columns(pass.with(), op_.cut, buffer_, pass.rows() * std::max(1, op_.of_experts), op_.takes);
 }
 
 void GatherLogitsStage::run(Pass& pass) {
