@@ -36,6 +36,12 @@ Result<std::unique_ptr<serve::ServeOptions>> read_flags(std::vector<std::string>
   }
   ESP_CHECK(options->read_config(app));
   ESP_CHECK(options->settle());
+  if (!options->ranks.alone())
+    return Error{
+        Error::Kind::unsupported,
+        "an engine inside of Python is one process: `espalier serve --tp-size` starts several, and a client uses them",
+        "tp_size",
+        {}};
   if (const std::string notice = options->notice(); !notice.empty()) log::warning("{}", notice);
   return options;
 }
