@@ -91,8 +91,8 @@ class EveryFlag(unittest.TestCase):
     def test_each_has_a_variable(self):
         self.assertGreater(len(self.flags), 100)
         for flag in set(self.flags) - set(self.defaults):  # without a default: some value is taken, or refused by the variable's name
-            value = "unix:///nowhere" if flag == "cache-remote" else "1"
-            ended = espalier("serve", "--print-config", env={variable(flag): value})
+            given = "unix:///nowhere" if flag == "cache-remote" else "1"
+            ended = espalier("serve", "--print-config", env={variable(flag): given})
             self.assertRegex(ended.out if ended.code == 0 else ended.err, f"# {variable(flag)}$|{variable(flag)}|--{flag}", flag)
         said = {variable(flag): str(value).lower() if isinstance(value, bool) else str(value) for flag, value in self.defaults.items()}
         ended = config(env=said)
