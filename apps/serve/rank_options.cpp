@@ -42,7 +42,9 @@ void add_rank_flags(CLI::App& app, RankOptions& options) {
   add("--pp-size,--pp,--pipeline-parallel-size", options.pp_size, "N",
       "stages of --tp-size processes, each with some of the layers: for a model that is too large for fewer hosts' "
       "memory");
-  app.add_flag("--enable-expert-parallel", options.expert_parallel, "--ep-size is --tp-size");
+  app.add_flag("--enable-expert-parallel", options.expert_parallel, "--ep-size is --tp-size")
+      ->envname(command::environment_twin("enable-expert-parallel"))
+      ->default_str("false");
   add("--nnodes", options.flags.nnodes, "N", "hosts that they run on; each starts tp-size / nnodes of them");
   add("--node-rank", options.flags.node_rank, "N", "which of the hosts this is; 0 serves");
   add("--dist-init-addr,--nccl-init-addr", options.flags.dist_init_addr, "HOST:PORT",
