@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "model/config/gguf_config.h"
 #include "model/config/hf_config.h"
@@ -12,7 +13,7 @@
 #include "model/ranks/gathers.h"
 #include "model/ranks/split_program.h"
 #include "model/small_pool.h"
-#include "ranks/testing/thread_group.h"
+#include "ranks/group.h"
 #include "tensor/file/gguf.h"
 #include "tensor/file/safetensors.h"
 #include "testing/data.h"
@@ -23,7 +24,6 @@ namespace {
 
 using testing::all_logits;
 using testing::SmallPool;
-using testing::ThreadGroup;
 
 constexpr int kSlots = 256;
 
@@ -66,10 +66,12 @@ struct Share {
 std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activations mode, KvType type,
                                  const std::vector<std::vector<TokenId>>& texts, int chunk, bool experts_by_id,
                                  int stages, Share& share) {
-  ThreadGroup group(size);
+  ranks::GroupOptions options;
+  options.on_loss = [](const Error& why, bool) { ADD_FAILURE() << why.message; };
+  const auto group = ranks::thread_group(size, options);
   std::vector<float> given;
   std::mutex mutex;
-  group.run([&](ThreadGroup::Rank& rank) {
+  const auto compute = [&](ranks::Collective& rank) {
     ComputeTeam team(1);
     const auto decoder = checkpoint.load(mode, team, &rank, experts_by_id, stages);
     if (decoder == nullptr) return rank.end("it cannot be loaded");
@@ -82,12 +84,11 @@ std::vector<float> first_rank_of(const Checkpoint& checkpoint, int size, Activat
     const ranks::CollectiveFigures now = rank.figures();
     share.exchanges = now.exchanges - loaded.exchanges;
     share.bytes = now.bytes_sent + now.bytes_received - loaded.bytes_sent - loaded.bytes_received;
-  });
+  };
+  std::vector<std::jthread> threads;
+  for (const auto& rank : group) threads.emplace_back([&compute, &rank] { compute(*rank); });
+  threads.clear();
   return given;
-}
-
-std::size_t spec_layers(const Checkpoint& checkpoint) {
-  return checkpoint.spec.layers.size();
 }
 
 // What is told of a program before it is computed comes true.
@@ -125,9 +126,10 @@ void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vecto
       EXPECT_GT(share.exchanges, 0u);
       if (mode == Activations::f32 && size == 2 && chunk == 512) expect_told(share, alone->program(), texts);
       if (mode == Activations::int8 && size == 4)
-        std::printf("4 ranks: a rank has %.2f of the weights, a step has %.1f exchanges a layer\n",
-                    static_cast<double>(share.weights) / static_cast<double>(alone->weight_bytes()),
-                    static_cast<double>(share.exchanges) / static_cast<double>(texts.size() * spec_layers(checkpoint)));
+        std::printf(
+            "4 ranks: a rank has %.2f of the weights, a step has %.1f exchanges a layer\n",
+            static_cast<double>(share.weights) / static_cast<double>(alone->weight_bytes()),
+            static_cast<double>(share.exchanges) / static_cast<double>(texts.size() * checkpoint.spec.layers.size()));
     }
   }
 }
