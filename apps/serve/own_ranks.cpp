@@ -12,8 +12,8 @@ namespace {
 // What others than the one model of a group are is not told to its ranks.
 Result<> check_models(const ServeOptions& options) {
   if (options.models.size() > 1)
-    return bad_request(fmt::format("--tp-size is {}, but --model names {} models: several ranks serve one model",
-                                   options.ranks.flags.tp_size, options.models.size()),
+    return bad_request(fmt::format("there are {} ranks, but --model names {} models: several ranks serve one model",
+                                   options.ranks.of_group().tp_size, options.models.size()),
                        "model");
   if (options.allow_pull)
     return bad_request(
@@ -27,7 +27,7 @@ Result<> check_models(const ServeOptions& options) {
 Result<std::unique_ptr<OwnRanks>> OwnRanks::take(const ServeOptions& options,
                                                  const std::vector<std::string>& arguments) {
   auto own = std::make_unique<OwnRanks>();
-  ESP_TRY(own->plan_, ranks::rank_plan(options.ranks.flags, ranks::own_environment()));
+  ESP_TRY(own->plan_, ranks::rank_plan(options.ranks.of_group(), ranks::own_environment()));
   own->start_seconds_ = options.ranks.start_seconds;
   if (own->plan_.alone()) return own;
   ESP_CHECK(check_models(options));
@@ -52,7 +52,7 @@ Result<std::shared_ptr<ranks::Collective>> OwnRanks::join(const std::string& key
   ranks::GroupOptions options;
   options.key = key;
   options.start_limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * start_seconds_));
-  if (const char* secret = std::getenv("ESPALIER_DIST_SECRET")) options.secret = secret;
+  if (const char* secret = std::getenv(ranks::kSecretVariable)) options.secret = secret;
   ESP_TRY(std::unique_ptr<ranks::Collective> group, ranks::join_group(plan_, started_, options));
   return std::shared_ptr<ranks::Collective>(std::move(group));
 }

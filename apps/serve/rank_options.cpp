@@ -5,24 +5,35 @@
 #include "command/engine_flags.h"
 
 namespace espalier::serve {
+namespace {
 
-Result<> RankOptions::settle(EngineOptions& engine) {
-  if (expert_parallel) ep_size = flags.tp_size;
-  if (ep_size != 1 && ep_size != flags.tp_size)
+constexpr int kMostStages = 1024;
+
+}  // namespace
+
+Result<> RankOptions::settle(EngineOptions& engine) const {
+  const int experts = expert_parallel ? flags.tp_size : ep_size;
+  if (experts != 1 && experts != flags.tp_size)
     return bad_request(
         fmt::format("--ep-size is {}; it may be 1 (ranks share columns of all experts) or --tp-size, which is {} "
                     "(ranks share experts)",
-                    ep_size, flags.tp_size),
+                    experts, flags.tp_size),
         "ep_size");
-  if (ep_size > 1 && pp_size > 1)
+  if (experts > 1 && pp_size > 1)
     return bad_request("--pp-size and --ep-size cannot both be more than 1: leave --ep-size out", "ep_size");
-  if (pp_size < 1 || pp_size > 1024)
-    return bad_request(fmt::format("--pp-size is {}; it may be 1 to 1024", pp_size), "pp_size");
-  if (flags.tp_size >= 1 && flags.tp_size <= 1024) flags.tp_size *= pp_size;
+  if (pp_size < 1 || pp_size > kMostStages)
+    return bad_request(fmt::format("--pp-size is {}; it may be 1 to {}", pp_size, kMostStages), "pp_size");
   engine.rank_stages = pp_size;
-  engine.experts_by_id = ep_size > 1;
+  engine.experts_by_id = experts > 1;
   if (!alone() && engine.device == "auto") engine.device = "cpu";
   return success();
+}
+
+// Sizes that are none stay as they are, for the plan to refuse.
+ranks::RankFlags RankOptions::of_group() const {
+  ranks::RankFlags all = flags;
+  if (flags.tp_size >= 1 && flags.tp_size <= kMostStages) all.tp_size *= pp_size;
+  return all;
 }
 
 void add_rank_flags(CLI::App& app, RankOptions& options) {

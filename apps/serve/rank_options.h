@@ -11,7 +11,7 @@
 
 namespace espalier::serve {
 
-// As they were given, once they are settled.
+// As they were given.
 struct RankOptions {
   ranks::RankFlags flags;
   int ep_size = 1, pp_size = 1;
@@ -19,8 +19,10 @@ struct RankOptions {
   double start_seconds = 600;    // that a rank may take to come
 
   // What depends on several of them; the engine's own follow from it.
-  Result<> settle(EngineOptions& engine);
-  bool alone() const { return flags.tp_size == 1; }  // once it is settled, of all stages
+  Result<> settle(EngineOptions& engine) const;
+  // Of all stages: what a group is planned with.
+  ranks::RankFlags of_group() const;
+  bool alone() const { return flags.tp_size == 1 && pp_size == 1; }
 };
 
 void add_rank_flags(CLI::App& app, RankOptions& options);
