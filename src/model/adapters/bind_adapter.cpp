@@ -231,9 +231,7 @@ class AdapterBinding {
     const float* const own = matrix(id).bias();
     to.bias.resize(static_cast<std::size_t>(part.outputs));
     for (std::int64_t i = 0; i < part.outputs; ++i) {
-      const std::int64_t at = part.same_bias
-                                  ? part.rows.skip + i
-                                  : (part.transposed ? part.first_bias : 0) + part.rows.stored(i) / part.bias_rows;
+      const std::int64_t at = part.bias_of(i);
       if (std::cmp_greater_equal(at, values.size()))
         return bad_file(fmt::format("{} of the adapter has {} values, which are too few", tensor.name, values.size()),
                         tensor.name);

@@ -192,9 +192,7 @@ class LinearLoader {
       }
       ESP_TRY(const std::vector<float> values, weights_.floats(part.bias, part.bias_shape));
       for (std::int64_t i = 0; i < part.outputs; ++i)
-        to.push_back(values.at(static_cast<std::size_t>(part.same_bias ? part.rows.skip + i
-                                                                       : (part.transposed ? part.first_bias : 0) +
-                                                                             part.rows.stored(i) / part.bias_rows)));
+        to.push_back(values.at(static_cast<std::size_t>(part.bias_of(i))));
     }
     return success();
   }

@@ -14,6 +14,11 @@ std::int64_t RowOrder::stored(std::int64_t i) const {
   return row;
 }
 
+std::int64_t MatrixPart::bias_of(std::int64_t output) const {
+  if (same_bias) return rows.skip + output;
+  return (transposed ? first_bias : 0) + rows.stored(output) / bias_rows;
+}
+
 std::string RowOrder::text() const {
   std::string out;
   if (first != 0 || period > 0) out = fmt::format("/rows{}", first);

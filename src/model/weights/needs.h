@@ -41,6 +41,7 @@ struct MatrixPart {
   std::int64_t first_bias = 0;  // of a transposed part: where its values begin
   int bias_rows = 1;            // so many stored rows share one value of the bias
   bool same_bias = false;       // the bias has the part's outputs alone, in their order, whichever rows they are
+  std::int64_t bias_of(std::int64_t output) const;  // which value of the bias tensor
   bool operator==(const MatrixPart&) const = default;
 };
 
