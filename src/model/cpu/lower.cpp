@@ -158,7 +158,7 @@ class Lowering {
   }
 
   // Nothing reads the floats of what ranks have agreed to bring in another form; a rank may have no reader at all.
-  std::optional<ConvertedRows> gathered_as(const AllGatherOp&) const {
+  std::optional<ConvertedRows> gathered_as() const {
     const std::optional<RowFormat> format = conversions_.gathered(op_);
     if (!format) return std::nullopt;
     const Conversion* c = conversions_.made_by(op_);
@@ -304,7 +304,7 @@ class Lowering {
     announcers_.push_back(&out_.head->next);
   }
   void add(const AllGatherOp& o) {
-    push(std::make_unique<AllGatherStage>(o, o.rows ? place({o.rows.buffer, 0, 0}) : Place(), gathered_as(o)));
+    push(std::make_unique<AllGatherStage>(o, o.rows ? place({o.rows.buffer, 0, 0}) : Place(), gathered_as()));
   }
   void add(const GatherLogitsOp& o) { push(std::make_unique<GatherLogitsStage>(o.cut, out_.logits)); }
   template <class O>

@@ -8,7 +8,7 @@
 namespace espalier {
 
 void AllGatherStage::run(Pass& pass) {
-  if (converted_) return gather_converted(pass.with(), op_.cut, buffer_, *converted_, pass.rows());
+  if (converted_) return converted_->run(pass.with(), pass.rows());
   gather_columns(pass.with(), op_.cut, buffer_, pass.rows() * std::max(1, op_.of_experts), op_.takes);
 }
 

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "model/cpu/stages/gather_ranks.h"
 #include "model/cpu/stages/stage.h"
 #include "model/program/op.h"
 
@@ -17,13 +18,15 @@ class AllGatherStage final : public Stage {
   // buffer: from its first column on; none of a rank that has none. converted: what is brought is in this form instead of floats
   // (without memory: this rank has no use for it).
   AllGatherStage(const AllGatherOp& op, Place buffer, std::optional<ConvertedRows> converted)
-      : op_(op), buffer_(buffer), converted_(converted) {}
+      : op_(op), buffer_(buffer) {
+    if (converted) converted_.emplace(op.cut, buffer, *converted);
+  }
   void run(Pass& pass) override;
 
  private:
   AllGatherOp op_;
   Place buffer_;
-  std::optional<ConvertedRows> converted_;
+  std::optional<ConvertedGather> converted_;
 };
 
 // Logits: behind it the first rank has those of all tokens, and shows them to the batch's reader.

@@ -14,6 +14,13 @@ constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 // Copies of fewer bytes are not worth the team's time.
 constexpr std::size_t kFewBytes = std::size_t{64} << 10;
 
+// body(row) of so many rows of so many bytes, by the team where that pays.
+template <class Body>
+void run_rows(ComputeTeam& team, int rows, std::size_t bytes, Body body) {
+  if (bytes * static_cast<std::size_t>(rows) > kFewBytes) return team.run(rows, body);
+  for (int i = 0; i < rows; ++i) body(i);
+}
+
 // A piece of each rank's rows: rows x columns.
 struct Piece {
   Range rows, columns;
@@ -57,9 +64,8 @@ class Gathering {
   void each_row(const Piece& piece, Body body) {
     if (piece.columns.empty()) return;
     const std::size_t each = piece.row_bytes();
-    const auto one = [&](int i) { body(piece.rows.begin + i, static_cast<std::size_t>(i) * each); };
-    if (piece.bytes() > kFewBytes) return team_.run(piece.rows.size(), one);
-    for (int i = 0; i < piece.rows.size(); ++i) one(i);
+    run_rows(team_, piece.rows.size(), each,
+             [&](int i) { body(piece.rows.begin + i, static_cast<std::size_t>(i) * each); });
   }
 
   ranks::Collective& group_;
@@ -85,110 +91,74 @@ void gather_columns(const ComputeWith& with, const Cut& cut, Place rows_of, int 
   }
 }
 
-namespace {
+FormPieces::FormPieces(RowFormat format, int width, Range columns) {
+  const auto begin = static_cast<std::size_t>(columns.begin), values = static_cast<std::size_t>(columns.size());
+  if (format == RowFormat::bf16) {
+    first[0] = begin * sizeof(bf16);
+    count[0] = values * sizeof(bf16);
+    return;
+  }
+  constexpr std::size_t scale = sizeof(ActivationScale);
+  first[0] = begin;
+  count[0] = values;
+  first[1] = ActivationLayout::of(width).scales + begin / kActivationBlock * scale;
+  count[1] = values / kActivationBlock * scale;
+}
 
-// A rank's columns of a row in another form: one or two pieces of its bytes.
-class FormPieces {
- public:
-  FormPieces(RowFormat format, int width, Range columns) {
-    const auto begin = static_cast<std::size_t>(columns.begin), end = static_cast<std::size_t>(columns.end);
-    if (format == RowFormat::bf16) {
-      add(2 * begin, 2 * end);
-      return;
+void FormPieces::take(const std::byte* row, std::byte* to) const {
+  std::memcpy(to, row + first[0], count[0]);
+  std::memcpy(to + count[0], row + first[1], count[1]);
+}
+
+void FormPieces::put(const std::byte* from, std::byte* row) const {
+  std::memcpy(row + first[0], from, count[0]);
+  std::memcpy(row + first[1], from + count[0], count[1]);
+}
+
+ConvertedGather::ConvertedGather(const Cut& cut, Place rows_of, const ConvertedRows& to)
+    : cut_(cut), rows_of_(rows_of), to_(to), first_(cut.front().begin), width_(cut.back().end - first_) {
+  for (const Range& columns : cut) {
+    pieces_.emplace_back(to.format, width_, Range{columns.begin - first_, columns.end - first_});
+    most_ = std::max(most_, pieces_.back().bytes());
+  }
+}
+
+void ConvertedGather::run(const ComputeWith& with, int rows) const {
+  if (rows == 0) return;
+  const std::size_t limit = std::min(kMostBytes, with.group->max_part_bytes());
+  const auto at_once = static_cast<int>(std::clamp<std::size_t>(limit / most_, 1, static_cast<std::size_t>(rows)));
+  for (int begin = 0; begin < rows; begin += at_once) exchange(with, begin, std::min(rows, begin + at_once));
+}
+
+void ConvertedGather::exchange(const ComputeWith& with, int begin, int end) const {
+  ranks::Collective& group = *with.group;
+  const int count = end - begin;
+  std::vector<std::size_t> bytes;
+  for (const FormPieces& pieces : pieces_) bytes.push_back(pieces.bytes() * static_cast<std::size_t>(count));
+  const auto own = static_cast<std::size_t>(group.rank());
+  std::byte* const out = group.outgoing(bytes[own]);
+  run_rows(with.team, count, most_,
+           [&](int i) { convert(with, begin + i, out + static_cast<std::size_t>(i) * pieces_[own].bytes()); });
+  group.exchange(bytes);
+  if (to_.data == nullptr) return;
+  const std::size_t row_bytes = espalier::row_bytes(to_.format, width_);
+  run_rows(with.team, count, most_, [&](int i) {
+    std::byte* const row = to_.data + static_cast<std::size_t>(begin + i) * row_bytes;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const FormPieces& theirs = pieces_[static_cast<std::size_t>(rank)];
+      theirs.put(group.incoming(rank) + static_cast<std::size_t>(i) * theirs.bytes(), row);
     }
-    constexpr std::size_t scale = sizeof(ActivationScale);
-    const std::size_t scales = ActivationLayout::of(width).scales;
-    add(begin, end);
-    add(scales + begin / kActivationBlock * scale, scales + end / kActivationBlock * scale);
-  }
-  std::size_t bytes() const { return bytes_; }
-  void take(const std::byte* row, std::byte* to) const {
-    for (const auto& [first, count] : pieces_) to = std::copy_n(row + first, count, to);
-  }
-  void put(const std::byte* from, std::byte* row) const {
-    for (const auto& [first, count] : pieces_) {
-      std::copy_n(from, count, row + first);
-      from += count;
-    }
-  }
+  });
+}
 
- private:
-  void add(std::size_t begin, std::size_t end) {
-    pieces_.emplace_back(begin, end - begin);
-    bytes_ += end - begin;
-  }
-  std::vector<std::pair<std::size_t, std::size_t>> pieces_;
-  std::size_t bytes_ = 0;
-};
-
-class ConvertedGathering {
- public:
-  ConvertedGathering(const ComputeWith& with, const Cut& cut, Place rows_of, const ConvertedRows& to)
-      : with_(with),
-        group_(*with.group),
-        cut_(cut),
-        rows_of_(rows_of),
-        to_(to),
-        first_(cut.front().begin),
-        width_(cut.back().end - first_),
-        row_bytes_(espalier::row_bytes(to.format, width_)) {
-    for (const Range& columns : cut) {
-      pieces_.emplace_back(to.format, width_, Range{columns.begin - first_, columns.end - first_});
-      most_ = std::max(most_, pieces_.back().bytes());
-    }
-  }
-  void run(int rows) {
-    const std::size_t limit = std::min(kMostBytes, group_.max_part_bytes());
-    const auto at_once = static_cast<int>(std::clamp<std::size_t>(limit / most_, 1, static_cast<std::size_t>(rows)));
-    for (int begin = 0; begin < rows; begin += at_once) exchange(begin, std::min(rows, begin + at_once));
-  }
-
- private:
-  void exchange(int begin, int end) {
-    const int count = end - begin, own = group_.rank();
-    std::vector<std::size_t> bytes;
-    for (const FormPieces& pieces : pieces_) bytes.push_back(pieces.bytes() * static_cast<std::size_t>(count));
-    const FormPieces& mine = pieces_[static_cast<std::size_t>(own)];
-    std::byte* const out = group_.outgoing(bytes[static_cast<std::size_t>(own)]);
-    each(count, [&](int i) { convert(begin + i, out + static_cast<std::size_t>(i) * mine.bytes()); });
-    group_.exchange(bytes);
-    if (to_.data == nullptr) return;
-    each(count, [&](int i) {
-      for (int rank = 0; rank < group_.size(); ++rank) {
-        const FormPieces& theirs = pieces_[static_cast<std::size_t>(rank)];
-        theirs.put(group_.incoming(rank) + static_cast<std::size_t>(i) * theirs.bytes(), row(begin + i));
-      }
-    });
-  }
-  std::byte* row(int index) const { return to_.data + static_cast<std::size_t>(index) * row_bytes_; }
-  void convert(int index, std::byte* out) const {
-    const Range own = cut_[static_cast<std::size_t>(group_.rank())];
-    thread_local std::vector<std::byte> aside;
-    aside.resize(row_bytes_);
-    convert_part(with_.cpu, to_.format, rows_of_.row(index) + own.begin, width_, own.begin - first_, own.end - first_,
-                 aside.data());
-    pieces_[static_cast<std::size_t>(group_.rank())].take(aside.data(), out);
-  }
-  template <class Body>
-  void each(int rows, Body body) {
-    if (most_ * static_cast<std::size_t>(rows) > kFewBytes) return with_.team.run(rows, body);
-    for (int i = 0; i < rows; ++i) body(i);
-  }
-
-  const ComputeWith& with_;
-  ranks::Collective& group_;
-  const Cut& cut_;
-  Place rows_of_;
-  ConvertedRows to_;
-  int first_, width_;
-  std::size_t row_bytes_, most_ = 0;
-  std::vector<FormPieces> pieces_;
-};
-
-}  // namespace
-
-void gather_converted(const ComputeWith& with, const Cut& cut, Place rows_of, const ConvertedRows& to, int rows) {
-  if (rows > 0) ConvertedGathering(with, cut, rows_of, to).run(rows);
+void ConvertedGather::convert(const ComputeWith& with, int row, std::byte* out) const {
+  const auto rank = static_cast<std::size_t>(with.group->rank());
+  const Range own = cut_[rank];
+  thread_local std::vector<std::byte> aside;
+  aside.resize(row_bytes(to_.format, width_));
+  convert_part(with.cpu, to_.format, rows_of_.row(row) + own.begin, width_, own.begin - first_, own.end - first_,
+               aside.data());
+  pieces_[rank].take(aside.data(), out);
 }
 
 void gather_rows(const ComputeWith& with, const Cut& cut, Place rows_of, int width) {
