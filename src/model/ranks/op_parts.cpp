@@ -1,12 +1,14 @@
 #include "model/ranks/op_parts.h"
 
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 namespace espalier {
 namespace {
 
-// One description of every operation serves two visitors: one that notes its units, and one that makes it smaller.
+// One description of every operation serves several visitors: one notes its units, one makes it smaller, one gives it another
+// state.
 class Note {
  public:
   explicit Note(const OpRoom& room) : room_(room) {}
@@ -62,6 +64,28 @@ class Restrict {
   const OpRoom& room_;
 };
 
+// Gives the operation's state another place, and leaves the rest.
+class PlaceState {
+ public:
+  explicit PlaceState(const OpRoom& room) : room_(room) {}
+  void units(int count) { units_ = count; }
+  void heavy() {}
+  void read(const Rows&, int, int = 0) {}
+  void write(const Rows&, int, int = 0, bool = false) {}
+  void change(const Rows&, int, int = 0) {}
+  void whole(const Rows&) {}
+  void count(int&) {}
+  void values(VectorId&, int = 1) {}
+  void state(std::size_t& first, std::size_t floats_of_unit) const {
+    first = room_.state(floats_of_unit * static_cast<std::size_t>(units_));
+  }
+  std::size_t length(VectorId id) const { return room_.length(id); }
+
+ private:
+  const OpRoom& room_;
+  int units_ = 1;
+};
+
 // --- operations of rows ---
 
 template <class V>
@@ -76,8 +100,10 @@ void describe(NormOp& o, V& v) {
   v.count(o.groups);
 }
 
-template <class V>
-void describe(ActivateOp& o, V& v) {
+// Each column by itself.
+template <class O, class V>
+  requires(std::is_same_v<O, ActivateOp> || std::is_same_v<O, ClipOp>)
+void describe(O& o, V& v) {
   v.units(o.in.width);
   v.read(o.in, 1);
   v.write(o.out, 1);
@@ -148,13 +174,6 @@ void describe(ComplementOp& o, V& v) {
   v.units(o.out.width);
   v.read(o.by, 1);
   v.change(o.out, 1);
-}
-
-template <class V>
-void describe(ClipOp& o, V& v) {
-  v.units(o.in.width);
-  v.read(o.in, 1);
-  v.write(o.out, 1);
 }
 
 template <class V>
@@ -234,6 +253,18 @@ void describe(RecurrenceOp& o, V& v) {
   if (!shared) v.count(o.key_heads);
 }
 
+// States of operations that all ranks do.
+template <class V>
+void describe_state(CompressOp& o, V& v) {
+  v.units(o.out.width);
+  v.state(o.state, o.overlapping ? 6 : 3);
+}
+template <class V>
+void describe_state(NgramOp& o, V& v) {
+  v.units(o.longest - 1);
+  v.state(o.state, 1);
+}
+
 // Heads that take keys in turns do not lie side by side.
 bool has_units(const Op& op) {
   const auto* recurrence = std::get_if<RecurrenceOp>(&op);
@@ -269,6 +300,19 @@ Op some_units(Op op, Range units, const OpRoom& room) {
   std::visit(
       [&](auto& o) {
         if constexpr (requires { describe(o, restrict); }) describe(o, restrict);
+      },
+      op);
+  return op;
+}
+
+Op with_own_state(Op op, const OpRoom& room) {
+  PlaceState place(room);
+  std::visit(
+      [&](auto& o) {
+        if constexpr (requires { describe(o, place); })
+          describe(o, place);
+        else if constexpr (requires { describe_state(o, place); })
+          describe_state(o, place);
       },
       op);
   return op;

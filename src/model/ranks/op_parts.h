@@ -44,5 +44,7 @@ struct OpRoom {
 std::optional<OpUnits> units_of(const Op& op, const OpRoom& room);
 // The operation for some of its units.
 Op some_units(Op op, Range units, const OpRoom& room);
+// The operation as it is, with its state among those of the room.
+Op with_own_state(Op op, const OpRoom& room);
 
 }  // namespace espalier

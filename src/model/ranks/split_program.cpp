@@ -131,18 +131,7 @@ class Splitting {
       o->gate_up = needs().matrices(o->gate_up, o->count);
       o->down = needs().matrices(o->down, o->count);
     }
-    if (auto* o = std::get_if<CompressOp>(&op))
-      o->state =
-          needs().state(static_cast<std::size_t>(o->overlapping ? 6 : 3) * static_cast<std::size_t>(o->out.width));
-    if (auto* o = std::get_if<NgramOp>(&op)) o->state = needs().state(static_cast<std::size_t>(o->longest - 1));
-    if (auto* o = std::get_if<RecurrenceOp>(&op))
-      o->state = needs().state(static_cast<std::size_t>(o->heads) * static_cast<std::size_t>(o->key_dim) *
-                               static_cast<std::size_t>(o->value_dim));
-    if (auto* o = std::get_if<ConvolveOp>(&op))
-      o->state = needs().state(static_cast<std::size_t>(o->taps - 1) * static_cast<std::size_t>(o->in.width));
-    if (auto* o = std::get_if<ScanOp>(&op))
-      o->state = needs().state(static_cast<std::size_t>(o->size) * static_cast<std::size_t>(o->in.width));
-    if (auto* o = std::get_if<FadingSumOp>(&op)) o->state = needs().state(static_cast<std::size_t>(o->in.width));
+    op = with_own_state(std::move(op), room_);
   }
 
   // --- products ---
