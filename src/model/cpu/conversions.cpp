@@ -9,10 +9,6 @@
 namespace espalier {
 namespace {
 
-bool overlap(const Rows& a, const Rows& b) {
-  return a.buffer == b.buffer && a.first < b.first + b.width && b.first < a.first + a.width;
-}
-
 template <class... Kinds>
 bool is_one_of(const Op& op) {
   return (std::holds_alternative<Kinds>(op) || ...);
@@ -120,7 +116,7 @@ int Conversions::last_writer(const Rows& rows, int before) const {
   int found = -1;
   for (int i = 0; i < before; ++i)
     for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool writes) {
-      if (writes && overlap(place, rows)) found = i;
+      if (writes && place.meets(rows)) found = i;
     });
   return found;
 }
@@ -128,18 +124,10 @@ int Conversions::last_writer(const Rows& rows, int before) const {
 // Whether from behind `from` on, until they are written again, all readers are products that read just these columns in
 // this form.
 bool Conversions::only_read_as(const Rows& rows, RowFormat format, int from) const {
-  for (int i = from + 1; i < static_cast<int>(program_.ops.size()); ++i) {
-    bool reads = false, writes = false;
-    for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool is_write) {
-      if (overlap(place, rows)) (is_write ? writes : reads) = true;
-    });
-    if (reads && std::ranges::none_of(uses_, [&](const Use& use) {
-          return use.op == i && use.rows == rows && use.formats.alone() == format;
-        }))
-      return false;
-    if (writes) return true;
-  }
-  return true;
+  return all_readers(program_.ops, rows, from, [&](int op) {
+    return std::ranges::any_of(
+        uses_, [&](const Use& use) { return use.op == op && use.rows == rows && use.formats.alone() == format; });
+  });
 }
 
 // Whether a product's results are read by the activation behind it and by nobody else.
@@ -147,7 +135,7 @@ bool Conversions::only_activated(const Rows& rows, int activation) const {
   for (int i = activation + 1; i < static_cast<int>(program_.ops.size()); ++i) {
     bool reads = false, replaces = false;
     for_each_place(program_.ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool is_write) {
-      if (!is_write) reads |= overlap(place, rows);
+      if (!is_write) reads |= place.meets(rows);
       if (is_write) replaces |= place == rows;
     });
     if (reads || replaces) return !reads;

@@ -24,6 +24,9 @@ struct Rows {
   int buffer = -1, first = 0, width = 0;
   constexpr explicit operator bool() const { return buffer >= 0; }
   Rows part(int from, int count) const { return {buffer, first + from, count}; }
+  bool meets(const Rows& other) const {
+    return buffer == other.buffer && first < other.first + other.width && other.first < first + width;
+  }
   bool operator==(const Rows&) const = default;
 };
 

@@ -204,4 +204,17 @@ void for_each_place(const Op& op, F&& f) {
   std::visit(places::Visit<F>{f}, op);
 }
 
+template <class F>
+bool all_readers(const std::vector<Op>& ops, const Rows& rows, int from, F&& fits) {
+  for (int i = from + 1; i < static_cast<int>(ops.size()); ++i) {
+    bool reads = false, writes = false;
+    for_each_place(ops[static_cast<std::size_t>(i)], [&](const Rows& place, bool is_write) {
+      if (place.meets(rows)) (is_write ? writes : reads) = true;
+    });
+    if (reads && !fits(i)) return false;
+    if (writes) return true;
+  }
+  return true;
+}
+
 }  // namespace espalier

@@ -47,6 +47,10 @@ struct Program {
 template <class F>
 void for_each_place(const Op& op, F&& f);
 
+// Whether fits(op) of every operation behind `from` that reads some of the columns, until one writes some of them.
+template <class F>
+bool all_readers(const std::vector<Op>& ops, const Rows& rows, int from, F&& fits);
+
 }  // namespace espalier
 
 #include "model/program/places.h"

@@ -29,7 +29,7 @@ void ColumnCuts::put(CutColumns section) {
 void ColumnCuts::erase(const Rows& rows) {
   std::vector<CutColumns> left;
   for (CutColumns& section : all_) {
-    if (!meet(section.rows, rows)) {
+    if (!section.rows.meets(rows)) {
       left.push_back(std::move(section));
       continue;
     }
@@ -43,7 +43,7 @@ void ColumnCuts::erase(const Rows& rows) {
 std::vector<CutColumns> ColumnCuts::meeting(const Rows& rows) const {
   std::vector<CutColumns> out;
   for (const CutColumns& section : all_)
-    if (meet(section.rows, rows)) out.push_back(section);
+    if (section.rows.meets(rows)) out.push_back(section);
   std::ranges::sort(out, {}, [](const CutColumns& section) { return section.rows.first; });
   return out;
 }

@@ -18,10 +18,6 @@ struct CutColumns {
   bool firm = false;  // of wishes: somebody can only use it so
 };
 
-inline bool meet(const Rows& a, const Rows& b) {
-  return a.buffer == b.buffer && a.first < b.first + b.width && b.first < a.first + a.width;
-}
-
 // Those of all buffers.
 class ColumnCuts {
  public:

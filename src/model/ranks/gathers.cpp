@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/activations.h"
-#include "model/ranks/column_cuts.h"
 #include "model/ranks/split_program.h"
 
 namespace espalier {
@@ -50,15 +49,8 @@ class Count {
 
   // Whether products that read just these columns are all that reads them, until they are written again.
   bool only_multiplied(const Rows& rows, std::size_t from) const {
-    for (std::size_t i = from + 1; i < program_.ops.size(); ++i) {
-      bool reads = false, writes = false;
-      for_each_place(program_.ops[i], [&](const Rows& place, bool is_write) {
-        if (meet(place, rows)) (is_write ? writes : reads) = true;
-      });
-      if (reads && !multiplies(program_.ops[i], rows)) return false;
-      if (writes) return true;
-    }
-    return true;
+    return all_readers(program_.ops, rows, static_cast<int>(from),
+                       [&](int op) { return multiplies(program_.ops[static_cast<std::size_t>(op)], rows); });
   }
   static bool multiplies(const Op& op, const Rows& rows) {
     if (const auto* o = std::get_if<MatmulOp>(&op)) return o->in == rows && !o->wide;
