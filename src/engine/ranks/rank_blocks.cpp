@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ranks/values_of_all.h"
+
 namespace espalier {
 namespace {
 
@@ -66,14 +68,8 @@ void RankBlocks::spread(std::span<const std::byte> from, std::size_t stride, int
 }
 
 RankStates::RankStates(ranks::Collective& group, const StatePool& states) : group_(group), states_(states) {
-  const std::size_t own = states.cell_bytes();
-  std::memcpy(group.outgoing(sizeof own), &own, sizeof own);
-  group.exchange(std::vector<std::size_t>(static_cast<std::size_t>(group.size()), sizeof own));
-  for (int rank = 0; rank < group.size(); ++rank) {
-    std::size_t theirs = 0;
-    std::memcpy(&theirs, group.incoming(rank), sizeof theirs);
-    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + theirs);
-  }
+  for (const std::size_t bytes : ranks::values_of_all(group, states.cell_bytes()))
+    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + bytes);
 }
 
 RankStates::Part RankStates::part_of(int rank, std::size_t from, std::size_t count) const {

@@ -9,6 +9,7 @@
 #include "engine/load/tensor_samples.h"
 #include "engine/ranks/rank_leader.h"
 #include "model/adapters/adapter_file.h"
+#include "ranks/values_of_all.h"
 
 namespace espalier {
 namespace {
@@ -52,20 +53,14 @@ Result<> RankFollower::load(const EngineOptions& options, const Engine::Progress
   with.stages = options.rank_stages;
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
   decoder_ = std::move(loaded.decoder);
-  share_memory(CacheLayout{decoder_->keeps().per_token, chosen_.kv}.bytes_per_token());
-  numbers_.input_widths = input_widths(decoder_->program());
+  group_->barrier();  // the first rank, which plans the pools, looks at what memory is left
+  ranks::values_of_all(*group_, CacheLayout{decoder_->keeps().per_token, chosen_.kv}.bytes_per_token());
+  numbers_.input_widths = decoder_->program().whole_inputs;
   numbers_.state_at = [this](int cell) { return states_.at(cell); };
   numbers_.adapter_at = [this](int number) -> const LoraAdapter* {
     return number == 0 ? nullptr : adapters_.at(number).get();
   };
   return success();
-}
-
-// Tells the first rank, which plans the pools, what a token takes here.
-void RankFollower::share_memory(std::size_t token_bytes) {
-  group_->barrier();
-  std::memcpy(group_->outgoing(sizeof token_bytes), &token_bytes, sizeof token_bytes);
-  group_->exchange(std::vector<std::size_t>(static_cast<std::size_t>(group_->size()), sizeof token_bytes));
 }
 
 Result<> RankFollower::run() {

@@ -28,11 +28,9 @@ class RankFollower {
                                                     const Engine::Progress& progress = {});
   // Until the first rank says that it is over.
   Result<> run();
-  const ranks::Collective& group() const { return *group_; }
 
  private:
   Result<> load(const EngineOptions& options, const Engine::Progress& progress);
-  void share_memory(std::size_t token_bytes);
   Result<bool> obey(MessageReader& message);  // false: the group ends
   Result<> allocate(MessageReader& message);
   Result<> bind(MessageReader& message);

@@ -30,18 +30,8 @@ FollowedAdapters::Told FollowedAdapters::tell(const LoraAdapter& adapter) {
   return told;
 }
 
-std::vector<int> input_widths(const Program& program) {
-  std::vector<int> widths;
-  for (const Op& op : program.ops)
-    if (const auto* o = std::get_if<TakeGivenOp>(&op)) {
-      widths.resize(std::max(widths.size(), static_cast<std::size_t>(o->input) + 1));
-      widths[static_cast<std::size_t>(o->input)] = o->out.width;
-    }
-  return widths;
-}
-
 RankLeader::RankLeader(ranks::Collective& group, const Program& program) : group_(group) {
-  numbers_.input_widths = input_widths(program);
+  numbers_.input_widths = program.whole_inputs;
   numbers_.cell_of = [this](const float* state) { return states_ == nullptr ? -1 : states_->index_of(state); };
   numbers_.adapter_of = [this](const LoraAdapter* adapter) {
     return adapter == nullptr ? 0 : adapters_.known(*adapter);

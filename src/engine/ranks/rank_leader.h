@@ -52,7 +52,6 @@ class RankLeader {
   RankLeader(const RankLeader&) = delete;
   RankLeader& operator=(const RankLeader&) = delete;
 
-  ranks::Collective& group() { return group_; }
   FollowedAdapters& adapters() { return adapters_; }
   // Before anything else: what they allocate. states outlives the leader.
   void tell_pools(const PoolPlan& plan, const StatePool& states);
@@ -105,8 +104,5 @@ class LeadingRunner final : public ModelRunner {
  private:
   RankLeader& leader_;
 };
-
-// Floats of a row of each input that a program takes (Batch::given).
-std::vector<int> input_widths(const Program& program);
 
 }  // namespace espalier

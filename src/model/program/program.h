@@ -31,13 +31,14 @@ struct Program {
   std::vector<Op> draft_ops;   // one more guess of the layer that drafts, over the same buffers and fields; empty: none
   Keeps keeps;
   // Of a rank's program (model/ranks/), of each field: as it would be without ranks, what is seen of it, and which heads of
-  // it each rank keeps (none: all do).
+  // it each rank keeps.
   struct WholeField {
     TokenField field;
     Visibility seen;
     Cut heads;
   };
   std::vector<WholeField> whole_fields;  // empty without ranks
+  std::vector<int> whole_inputs;         // floats of a row of each input that any rank takes (Batch::given); likewise
   const TokenField& whole_field(std::size_t field) const {
     return whole_fields.empty() ? keeps.per_token[field] : whole_fields[field].field;
   }

@@ -363,6 +363,17 @@ void cut_fields(const Program& whole, RankOf rank, const FieldCuts& fields, cons
   }
 }
 
+// Floats of a row of each input that the caller brings.
+std::vector<int> input_widths(const Program& whole) {
+  std::vector<int> widths;
+  for (const Op& op : whole.ops)
+    if (const auto* o = std::get_if<TakeGivenOp>(&op)) {
+      widths.resize(std::max(widths.size(), static_cast<std::size_t>(o->input) + 1));
+      widths[static_cast<std::size_t>(o->input)] = o->out.width;
+    }
+  return widths;
+}
+
 int stage_of_last(const Program& whole, const std::vector<StageBegin>& begins) {
   int stage = 0;
   for (std::size_t i = 0; i < begins.size(); ++i)
@@ -391,6 +402,7 @@ Program split_program(const Program& whole, RankOf rank) {
   const RankOf first{0, rank.ranks, rank.experts_by_id, rank.stages};
   out.pooled_ops = Splitting(whole, first, fields, needs, others).keep(whole.pooled_ops);
   cut_fields(whole, rank, fields, layers.stage_of_field(), out);
+  out.whole_inputs = input_widths(whole);
   return out;
 }
 
