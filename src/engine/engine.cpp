@@ -35,6 +35,7 @@
 #include "engine/step/engine_core.h"
 #include "model/adapters/adapter.h"
 #include "model/program/work.h"
+#include "ranks/values_of_all.h"
 #include "sampling/noise.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -83,11 +84,11 @@ struct Engine::Impl {
   std::unique_ptr<KvCopier> copier;
   std::unique_ptr<WindowKvCopier> window_copier;  // null: all lies in one space
   std::unique_ptr<ChatTemplate> chat_template;
-  std::unique_ptr<KvCopier> leading_copier_own, leading_windows_own;  // of this rank's part; null: likewise
-  std::unique_ptr<LeadingCopier> leading_copier;                      // in place of these two; likewise
-  std::unique_ptr<LeadingWindowCopier> leading_windows;               // likewise
-  std::unique_ptr<RankLeader> leader;                                 // null: no other process computes; likewise
-  std::unique_ptr<LeadingModel> leading, leading_layer;               // the decoder, and its layer that guesses
+  std::unique_ptr<LeadingCopier> leading_copier;         // in place of these two; null: no other process computes
+  std::unique_ptr<KvCopier> own_windows;                 // of this rank's part
+  std::unique_ptr<LeadingWindowCopier> leading_windows;  // likewise
+  std::unique_ptr<RankLeader> leader;                    // null: no other process computes; likewise
+  std::unique_ptr<LeadingModel> leading, leading_layer;  // the decoder, and its layer that guesses
   std::unique_ptr<ModelRunner> runner;
   std::unique_ptr<LoadedDraft> draft;   // null: no other model guesses
   std::unique_ptr<LayerGuesser> layer;  // null: the model has no layer that does
@@ -109,7 +110,7 @@ struct Engine::Impl {
   Result<> open(const Progress& progress);
   Result<> load(const Progress& progress, int context);  // in the team's turn
   Result<> join_ranks();
-  Result<> share_memory(MemoryRoom& room, const CacheLayout& layout);
+  void share_memory(MemoryRoom& room, const CacheLayout& layout) const;
   void lead(const PoolPlan& plan);
   Model& model() const { return leading ? static_cast<Model&>(*leading) : *decoder; }
   Model& guessing_layer() const {
@@ -201,7 +202,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
     room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   if (tower && compute == nullptr)
     room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
-  ESP_CHECK(share_memory(room, layout));
+  if (group) share_memory(room, layout);
   ESP_CHECK(allocate_states(room));
   const PoolPlan plan =
       plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
@@ -292,23 +293,14 @@ Result<> Engine::Impl::join_ranks() {
 
 // The memory that is left once all ranks of this host have their weights is for all of them, and a token takes as much of it
 // as on the rank that keeps most.
-Result<> Engine::Impl::share_memory(MemoryRoom& room, const CacheLayout& layout) {
-  if (group == nullptr) return success();
+void Engine::Impl::share_memory(MemoryRoom& room, const CacheLayout& layout) const {
   group->barrier();
   room = memory_room();
   const std::size_t own = layout.bytes_per_token();
-  std::memcpy(group->outgoing(sizeof own), &own, sizeof own);
-  const std::vector<std::size_t> each(static_cast<std::size_t>(group->size()), sizeof own);
-  group->exchange(each);
-  std::size_t most = own;
-  for (int rank = 0; rank < group->size(); ++rank) {
-    std::size_t theirs = 0;
-    std::memcpy(&theirs, group->incoming(rank), sizeof theirs);
-    most = std::max(most, theirs);
-  }
+  const std::vector<std::size_t> all = ranks::values_of_all(*group, own);
+  const std::size_t most = *std::ranges::max_element(all);
   const double share = most == 0 ? 1.0 : static_cast<double>(own) / static_cast<double>(most) / options.local_ranks;
   room.pages = static_cast<std::int64_t>(static_cast<double>(room.pages) * share);
-  return success();
 }
 
 void Engine::Impl::lead(const PoolPlan& plan) {
@@ -461,22 +453,20 @@ void Engine::Impl::lead_copiers() {
   const auto blocks = [&](bool windows, KvCopier& own) {
     return RankBlocks(*group, decoder->program(), fields_in(kv, windows), chosen.kv, own);
   };
-  std::optional<RankStates> shared_states;
-  leading_copier_own = std::make_unique<KvCopier>(kv.tokens(), *team);
-  RankBlocks tokens = blocks(false, *leading_copier_own);
-  if (info.window_tokens > 0) {
-    leading_windows_own = std::make_unique<KvCopier>(kv.windows(), *team);
-    leading_windows = std::make_unique<LeadingWindowCopier>(*leader, blocks(true, *leading_windows_own));
+  if (window_copier) {
+    own_windows = std::make_unique<KvCopier>(kv.windows(), *team);
+    leading_windows = std::make_unique<LeadingWindowCopier>(*leader, blocks(true, *own_windows));
   }
+  std::optional<RankStates> shared_states;
   if (states.cells() > 0) shared_states.emplace(*group, states);
-  leading_copier = std::make_unique<LeadingCopier>(*leader, std::move(tokens), std::move(shared_states));
+  leading_copier = std::make_unique<LeadingCopier>(*leader, blocks(false, *copier), std::move(shared_states));
 }
 
 void Engine::Impl::open_disk_cache() {
-  if (leader) lead_copiers();
   if (decoder->sees_both_ways()) return;  // nothing of a text is of use to another
   if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
   copier = std::make_unique<KvCopier>(kv.tokens(), *team, states.cells() > 0 ? &states : nullptr);
+  if (leader) lead_copiers();
   SlotCopier& slots = leader ? static_cast<SlotCopier&>(*leading_copier) : *copier;
   WindowCopier* const windows = leader ? static_cast<WindowCopier*>(leading_windows.get()) : window_copier.get();
   const DiskCacheParts parts{options,

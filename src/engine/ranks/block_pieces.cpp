@@ -6,9 +6,8 @@ namespace espalier {
 
 BlockPieces::BlockPieces(const Program& program, const std::vector<std::size_t>& fields, KvType type, int rank) {
   for (const std::size_t f : fields) {
-    const TokenField whole = program.whole_field(f);
-    const Cut& cut = program.whole_fields[f].heads;
-    const Range heads = cut.empty() ? Range{0, whole.heads} : cut[static_cast<std::size_t>(rank)];
+    const TokenField& whole = program.whole_field(f);
+    const Range heads = program.whole_fields[f].heads[static_cast<std::size_t>(rank)];
     const auto all = static_cast<std::size_t>(whole.heads), own = static_cast<std::size_t>(heads.size()),
                first = static_cast<std::size_t>(heads.begin);
     const auto add = [&](std::size_t bytes_of_token) {  // of all heads
