@@ -283,10 +283,12 @@ std::optional<OpUnits> units_of(const Op& op, const OpRoom& room) {
   if (!has_units(op)) return std::nullopt;
   Note note(room);
   const bool known = std::visit(
-      [&](const auto& o) {
-        auto copy = o;  // descriptions may change it; this visitor does not
-        constexpr bool described = requires { describe(copy, note); };
-        if constexpr (described) describe(copy, note);
+      [&]<class O>(const O& o) {
+        constexpr bool described = requires(O& any) { describe(any, note); };
+        if constexpr (described) {
+          O copy = o;  // descriptions may change it; this visitor does not
+          describe(copy, note);
+        }
         return described;
       },
       op);
