@@ -71,12 +71,4 @@ ESPALIER_ON_DEVICE inline void add(float (&sums)[4], const PanelChunk& panel, co
   }
 }
 
-// Stores the sums of 16 columns and eight rows as [row][pitch].
-ESPALIER_ON_DEVICE inline void store(float* to, int pitch, const float (&sums)[4]) {
-  using Two = kernels::fragments::Simd::F;
-  float* const at = to + 2 * (simt::thread() & 3) * pitch + kernels::fragments::Simd::column();
-  *reinterpret_cast<Two*>(at) = {sums[0], sums[2]};
-  *reinterpret_cast<Two*>(at + pitch) = {sums[1], sums[3]};
-}
-
 }  // namespace espalier::cuda::bf16_chunks

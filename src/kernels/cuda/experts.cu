@@ -3,33 +3,12 @@
 
 #include <cmath>
 
+#include "kernels/cuda/block_scan.h"
+
 namespace espalier::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// The sum of all threads' numbers before this one's, and of all. Shared memory: an int for each warp.
-struct BlockScan {
-  int before, all;
-  ESPALIER_ON_DEVICE explicit BlockScan(int number) {
-    const int lane = simt::thread() % 32, warp = simt::thread() / 32;
-    int upto = number;
-    for (int step = 1; step < 32; step *= 2) {
-      const int other = simt::of_neighbour<32>(upto, (lane - step) & 31);
-      if (lane >= step) upto += other;
-    }
-    int* const of_warps = simt::shared<int>();
-    simt::meet();  // others may still read what was there
-    if (lane == 31) of_warps[warp] = upto;
-    simt::meet();
-    before = upto - number;
-    all = 0;
-    for (int w = 0; w < simt::threads() / 32; ++w) {
-      if (w < warp) before += of_warps[w];
-      all += of_warps[w];
-    }
-  }
-};
 
 // Some choices that follow one another: a thread's.
 constexpr int kEach = 4;
@@ -62,12 +41,12 @@ ESPALIER_GLOBAL void group(GroupByExpertTask t) {
   int earlier = 0;
   for (int first = 0; first < most; first += each)
     earlier += Choices(t, first + simt::thread() * kEach).count([&](int e) { return e >= 0 && e < own; });
-  int place = BlockScan(earlier).all;
+  int place = BlockScan(earlier, simt::shared<int>()).all;
   if (simt::thread() == 0) t.places.begin[own] = place;
   for (int first = 0; first < most; first += each) {
     const Choices choices(t, first + simt::thread() * kEach);
     const auto is_own = [&](int e) { return none ? e >= own : e == own; };
-    const BlockScan scan(choices.count(is_own));
+    const BlockScan scan(choices.count(is_own), simt::shared<int>());
     int at = place + scan.before;
     for (int i = 0; i < kEach; ++i) {
       if (!is_own(choices.expert[i])) continue;

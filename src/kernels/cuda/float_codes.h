@@ -176,7 +176,7 @@ struct Length {
   ESPALIER_ON_DEVICE int pieces() const { return (stages + kPieceStages - 1) / kPieceStages; }
 };
 
-// A block's sums of 16 columns and eight rows (as bf16_chunks.h has them), by its scales.
+// A block's sums of 16 columns and eight rows (as tensor cores leave them), by its scales.
 ESPALIER_ON_DEVICE inline void add_scaled(float (&to)[4], const float (&sums)[4], TwoFloats scales) {
   to[0] = fmaf(scales.a, sums[0], to[0]);
   to[1] = fmaf(scales.a, sums[1], to[1]);

@@ -3,21 +3,17 @@
 //
 // A piece is 128 values of K: its blocks' sums, each from zero and by its scale, are added in order, and pieces are added in
 // order. So a row gets the same bits whatever rows stand beside it, and whoever takes a piece.
-#include "kernels/cuda/bf16_chunks.h"
 #include "kernels/cuda/float_codes.h"
 #include "kernels/cuda/multiply_launches.h"
+#include "kernels/cuda/simt/async_copy.h"
+#include "kernels/cuda/tensor_products.h"
 
 namespace espalier::cuda {
 namespace {
 
 using namespace float_codes;
+using namespace tensor_products;
 
-ESPALIER_ON_DEVICE const std::uint8_t* row_of(const MatmulTask& t, int row) {
-  return static_cast<const std::uint8_t*>(t.x) + static_cast<std::size_t>(row) * t.x_stride;
-}
-ESPALIER_ON_DEVICE const std::uint8_t* panel_of(const MatmulTask& t, const BlockRows& rows, int panel) {
-  return rows.panels + static_cast<std::size_t>(panel) * t.panel_bytes;
-}
 template <int kTiles>
 ESPALIER_ON_DEVICE void clear(float (&sums)[kTiles][4]) {
   ESPALIER_UNROLL(8)
@@ -27,24 +23,14 @@ ESPALIER_ON_DEVICE void clear(float (&sums)[kTiles][4]) {
   }
 }
 
-// Few rows: a block of threads takes a panel, or a pair, and each of its warps other pieces of K, which stream to memory of
-// its own. The pieces of a round are added in order, while warps begin the next one.
+// Few rows: pieces of a round are added in order, while warps begin the next one.
 template <class Codes, int kTiles>
-struct FewPlan {
-  static constexpr int kRows = 8 * kTiles, kPitch = 20, kSlots = kTiles == 1 ? 4 : 3, kAhead = kSlots - 1;
-  static constexpr int kSlot = Stage<Codes>::kBytes + kRows * kRowBytes;
-  int panels, warps;  // of a block; warps of a panel
-
-  ESPALIER_EITHER int threads() const { return 32 * panels * warps; }
-  ESPALIER_EITHER int totals() const { return BlockSums{panels}.bytes(kRows); }
-  ESPALIER_EITHER int sums() const { return panels * warps * kRows * kPitch * 4; }  // of a round
-  ESPALIER_EITHER int bytes() const { return totals() + 2 * sums() + panels * warps * kSlots * kSlot; }
-};
+using FewPieces = FewPlan<kTiles, Stage<Codes>::kBytes, kRowBytes, 2>;
 
 template <class Codes, int kTiles>
 class Few {
  public:
-  using Plan = FewPlan<Codes, kTiles>;
+  using Plan = FewPieces<Codes, kTiles>;
   using Part = Stage<Codes>;
   ESPALIER_ON_DEVICE Few(const MatmulTask& t, const Plan& plan, const BlockRows& rows)
       : t_(t),
@@ -76,19 +62,11 @@ class Few {
     const int left = length_.stages - piece * kPieceStages;
     return left < kPieceStages ? left : kPieceStages;
   }
-  ESPALIER_ON_DEVICE std::uint8_t* slot(int number) const {
-    return simt::shared<std::uint8_t>() + plan_.totals() + 2 * plan_.sums() +
-           (warp_ * Plan::kSlots + number) * Plan::kSlot;
-  }
-  ESPALIER_ON_DEVICE float* sums_of(int panel, int piece_of_round, int round) const {
-    return simt::shared<float>() + (plan_.totals() + round * plan_.sums()) / 4 +
-           (piece_of_round * plan_.panels + panel) * Plan::kRows * Plan::kPitch;
-  }
 
   // The next stage of this warp's pieces, in order; what is not there becomes zeros.
   ESPALIER_ON_DEVICE void ask() {
     if (asked_piece_ < length_.pieces()) {
-      std::uint8_t* const to = slot(asked_slot_);
+      std::uint8_t* const to = plan_.slot(warp_, asked_slot_);
       const int stage = asked_piece_ * kPieceStages + asked_stage_, lane = simt::thread() % 32;
       ESPALIER_UNROLL(3)
       for (int i = 0; i < Part::kPieces; i += 32) {
@@ -121,7 +99,7 @@ class Few {
       copies_.template wait<Plan::kAhead - 1>();
       simt::meet_neighbours<32>();
       ask();
-      const std::uint8_t* const at = slot(slot_);
+      const std::uint8_t* const at = plan_.slot(warp_, slot_);
       ESPALIER_UNROLL(2)
       for (int block = 0; block < Part::kBlocks; ++block) {
         add_block(of_block, at, block);
@@ -134,10 +112,9 @@ class Few {
       }
       slot_ = slot_ + 1 == Plan::kSlots ? 0 : slot_ + 1;
     }
-    float* const to = sums_of(warp_ % plan_.panels, warp_ / plan_.panels, round);
+    float* const to = plan_.sums_of(warp_ % plan_.panels, warp_ / plan_.panels, round);
     ESPALIER_UNROLL(4)
-    for (int tile = 0; tile < kTiles; ++tile)
-      bf16_chunks::store(to + 8 * tile * Plan::kPitch, Plan::kPitch, sums[tile]);
+    for (int tile = 0; tile < kTiles; ++tile) store(to + 8 * tile * Plan::kPitch, Plan::kPitch, sums[tile]);
   }
   ESPALIER_ON_DEVICE static void add_block(float (&sums)[kTiles][4], const std::uint8_t* at, int block) {
     ESPALIER_UNROLL(4)
@@ -161,7 +138,8 @@ class Few {
       float* const total = totals.at(row, panel, column);
       float sum = first == 0 ? 0.0f : *total;
       ESPALIER_UNROLL(4)
-      for (int piece = 0; piece < count; ++piece) sum += sums_of(panel, piece, round)[row * Plan::kPitch + column];
+      for (int piece = 0; piece < count; ++piece)
+        sum += plan_.sums_of(panel, piece, round)[row * Plan::kPitch + column];
       *total = sum;
     }
   }
@@ -176,28 +154,12 @@ class Few {
   int asked_piece_, asked_stage_ = 0, asked_slot_ = 0, slot_ = 0;
 };
 
-// Many rows: a warp takes kPanels panels and 8 * kTiles rows, all of K; the warps of a block, kPanelWarps by kRowWarps, share what
-// streams to its memory.
 template <class Codes, int kWarpPanels, int kWarpTiles, int kPanelWarps, int kRowWarps>
-struct ManyShape {
-  using Of = Codes;
-  static constexpr int kPanels = kWarpPanels, kTiles = kWarpTiles, kWide = kPanelWarps,
-                       kThreads = 32 * kPanelWarps * kRowWarps;
-  static constexpr int kBlockPanels = kPanelWarps * kPanels, kBlockRows = kRowWarps * kTiles * 8;
-  static constexpr int kSlots = 3, kAhead = kSlots - 1;
-  static constexpr int kPanelSlot = kBlockPanels * Stage<Codes>::kBytes, kSlot = kPanelSlot + kBlockRows * kRowBytes;
-  static constexpr int kRowStep = kThreads / kRowPieces;  // a thread asks for 16 bytes of each such row
-  static_assert(kBlockRows % kRowStep == 0);
-  static std::size_t bytes() {
-    const int sums = BlockSums{kBlockPanels}.bytes(kBlockRows);
-    return static_cast<std::size_t>(sums > kSlots * kSlot ? sums : kSlots * kSlot);
-  }
-};
+using ManyPieces = ManyShape<kWarpPanels, kWarpTiles, kPanelWarps, kRowWarps, Stage<Codes>::kBytes, kRowBytes>;
 
-template <class Shape>
+template <class Codes, class Shape>
 class Many {
  public:
-  using Codes = typename Shape::Of;
   using Part = Stage<Codes>;
   static constexpr int kPanels = Shape::kPanels, kTiles = Shape::kTiles;
   ESPALIER_ON_DEVICE Many(const MatmulTask& t, const BlockRows& rows)
@@ -205,8 +167,8 @@ class Many {
         rows_(rows),
         length_(Length::of<Codes>(t)),
         first_panel_(t.panel_begin + simt::block_x() * Shape::kBlockPanels),
-        warp_panel_(simt::thread() / 32 % Shape::kWide * kPanels),
-        warp_row_(simt::thread() / 32 / Shape::kWide * kTiles * 8) {}
+        warp_panel_(Shape::warp_panel()),
+        warp_row_(Shape::warp_row()) {}
 
   ESPALIER_ON_DEVICE void run() {
     ESPALIER_UNROLL(1)
@@ -214,10 +176,13 @@ class Many {
     ESPALIER_UNROLL(1)
     for (int first = 0; first < length_.stages; first += kPieceStages)
       add_piece(first, length_.stages - first < kPieceStages ? length_.stages : first + kPieceStages);
-    finish();
+    Shape::finish(t_, rows_, first_panel_, total_);
   }
 
  private:
+  static constexpr int kRowStep = Shape::kThreads / kRowPieces;  // a thread asks for 16 bytes of each such row
+  static_assert(Shape::kBlockRows % kRowStep == 0);
+
   ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
     return simt::shared<std::uint8_t>() + stage % Shape::kSlots * Shape::kSlot;
   }
@@ -239,9 +204,9 @@ class Many {
       const int rows = stage * kValues + piece * 8 < length_.values ? rows_.end - rows_.begin - row : 0;
       const std::uint8_t* from = row_of(t_, rows_.begin) + stage * kRowBytes + piece * 16;
       std::uint8_t* const to_row = to + Shape::kPanelSlot + row_place_of(row, piece);
-      static_assert(Shape::kRowStep % 4 == 0);  // of which each begins with the same place
+      static_assert(kRowStep % 4 == 0);  // of which each begins with the same place
       ESPALIER_UNROLL(8)
-      for (int i = 0; i < Shape::kBlockRows; i += Shape::kRowStep) {
+      for (int i = 0; i < Shape::kBlockRows; i += kRowStep) {
         const bool there = i < rows;
         copies_.copy16(to_row + i * kRowBytes, there ? from + static_cast<std::size_t>(row + i) * t_.x_stride : from,
                        there);
@@ -326,19 +291,6 @@ class Many {
     }
   }
 
-  ESPALIER_ON_DEVICE void finish() {
-    const BlockSums sums{Shape::kBlockPanels};
-    simt::meet();  // others may still read what was staged
-    ESPALIER_UNROLL(4)
-    for (int p = 0; p < kPanels; ++p) {
-      ESPALIER_UNROLL(8)
-      for (int tile = 0; tile < kTiles; ++tile)
-        bf16_chunks::store(sums.at(warp_row_ + 8 * tile, warp_panel_ + p, 0), sums.pitch(), total_[p][tile]);
-    }
-    simt::meet();
-    sums.finish(t_, rows_, first_panel_);
-  }
-
   const MatmulTask& t_;
   const BlockRows rows_;
   const Length length_;
@@ -348,55 +300,31 @@ class Many {
 };
 
 template <class Codes, int kTiles>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork work, FewPlan<Codes, kTiles> plan) {
-  const BlockRows rows = find_rows(work, FewPlan<Codes, kTiles>::kRows);
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork work, FewPieces<Codes, kTiles> plan) {
+  const BlockRows rows = find_rows(work, plan.kRows);
   if (rows.begin < rows.end) Few<Codes, kTiles>(work.of, plan, rows).run();
 }
-template <class Shape>
+template <class Codes, class Shape>
 ESPALIER_GLOBAL ESPALIER_MOST_THREADS(Shape::kThreads, 1) void multiply_many(MultiplyWork work) {
   const BlockRows rows = find_rows(work, Shape::kBlockRows);
-  if (rows.begin < rows.end) Many<Shape>(work.of, rows).run();
-}
-
-unsigned blocks(int panels, int each) {
-  return static_cast<unsigned>((panels + each - 1) / each);
-}
-
-template <class Codes, int kTiles>
-void launch_few(simt::Stream stream, const MultiplyWork& work) {
-  constexpr int kPiece = kPieceStages * kValues;
-  const auto pieces = static_cast<int>((work.of.k + kPiece - 1) / kPiece);
-  const auto room = static_cast<int>(simt::most_shared_bytes());
-  FewPlan<Codes, kTiles> plan{work.of.paired ? 2 : 1, pieces < 8 ? pieces : 8};
-  while (plan.warps > 1 && plan.bytes() > room) --plan.warps;
-  simt::launch(stream,
-               {blocks(work.panels(), plan.panels), work.tiles(plan.kRows), static_cast<unsigned>(plan.threads()),
-                static_cast<std::size_t>(plan.bytes())},
-               multiply_few<Codes, kTiles>, work, plan);
-}
-template <class Shape>
-void launch_many(simt::Stream stream, const MultiplyWork& work) {
-  simt::launch(
-      stream,
-      {blocks(work.panels(), Shape::kBlockPanels), work.tiles(Shape::kBlockRows), Shape::kThreads, Shape::bytes()},
-      multiply_many<Shape>, work);
+  if (rows.begin < rows.end) Many<Codes, Shape>(work.of, rows).run();
 }
 
 template <class Codes>
 void multiply(simt::Stream stream, const MultiplyWork& work) {
-  using Small = ManyShape<Codes, 1, 4, 2, 2>;
+  using Small = ManyPieces<Codes, 1, 4, 2, 2>;
   // Sums of blocks that are no pieces take registers beside those of pieces.
-  using Large = ManyShape<Codes, 2, Stage<Codes>::kWhole ? 4 : 8, 4, 2>;
-  constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
+  using Large = ManyPieces<Codes, 2, Stage<Codes>::kWhole ? 4 : 8, 4, 2>;
+  constexpr int kPiece = kPieceStages * kValues;
   const int rows = work.usual_rows();
   if (rows <= 8)
-    launch_few<Codes, 1>(stream, work);
+    launch_few(stream, work, kPiece, multiply_few<Codes, 1>);
   else if (rows <= 32)
-    launch_few<Codes, 4>(stream, work);
-  else if (blocks(work.panels(), Large::kBlockPanels) * work.tiles(Large::kBlockRows) < kManyBlocks)
-    launch_many<Small>(stream, work);
+    launch_few(stream, work, kPiece, multiply_few<Codes, 4>);
+  else if (fills_device<Large>(work))
+    launch_many<Large>(stream, work, multiply_many<Codes, Large>);
   else
-    launch_many<Large>(stream, work);
+    launch_many<Small>(stream, work, multiply_many<Codes, Small>);
 }
 
 }  // namespace

@@ -1,40 +1,25 @@
 // Products of bf16 by tensor cores: few rows, whose K many warps share, and many rows.
 #include "kernels/cuda/bf16_chunks.h"
 #include "kernels/cuda/multiply_launches.h"
+#include "kernels/cuda/tensor_products.h"
 
 namespace espalier::cuda {
 namespace {
 
 using namespace bf16_chunks;
+using namespace tensor_products;
 
 constexpr int kStage = 2;  // chunks that are asked for together
 constexpr int kStagesOfGroup = kGroup / kValues / kStage;
 
-ESPALIER_ON_DEVICE const std::uint8_t* row_of(const MatmulTask& t, int row) {
-  return static_cast<const std::uint8_t*>(t.x) + static_cast<std::size_t>(row) * t.x_stride;
-}
-ESPALIER_ON_DEVICE const std::uint8_t* panel_of(const MatmulTask& t, const BlockRows& rows, int panel) {
-  return rows.panels + static_cast<std::size_t>(panel) * t.panel_bytes;
-}
-
-// Few rows: a block of threads takes a panel, or a pair, and each of its warps other groups of K, which stream to memory of
-// its own. The groups of a round are added in order.
+// Few rows: the parts of K are groups; those of a round are added in order.
 template <int kTiles>
-struct FewPlan {
-  static constexpr int kRows = 8 * kTiles, kPitch = 20, kSlots = kTiles == 1 ? 4 : 3, kAhead = kSlots - 1;
-  static constexpr int kSlot = kStage * (kPanelBytes + kRows * kRowBytes);
-  int panels, warps;  // of a block; warps of a panel
-
-  ESPALIER_EITHER int threads() const { return 32 * panels * warps; }
-  ESPALIER_EITHER int totals() const { return BlockSums{panels}.bytes(kRows); }
-  ESPALIER_EITHER int sums() const { return panels * warps * kRows * kPitch * 4; }
-  ESPALIER_EITHER int bytes() const { return totals() + sums() + panels * warps * kSlots * kSlot; }
-};
+using FewGroups = FewPlan<kTiles, kStage * kPanelBytes, kStage * kRowBytes, 1>;
 
 template <int kTiles>
 class Few {
  public:
-  using Plan = FewPlan<kTiles>;
+  using Plan = FewGroups<kTiles>;
   ESPALIER_ON_DEVICE Few(const MatmulTask& t, const Plan& plan, const BlockRows& rows)
       : t_(t),
         plan_(plan),
@@ -64,18 +49,11 @@ class Few {
     const int left = length_.chunks - group * (kGroup / kValues), stages = (left + kStage - 1) / kStage;
     return stages < kStagesOfGroup ? stages : kStagesOfGroup;
   }
-  ESPALIER_ON_DEVICE std::uint8_t* slot(int number) const {
-    return simt::shared<std::uint8_t>() + plan_.totals() + plan_.sums() + (warp_ * Plan::kSlots + number) * Plan::kSlot;
-  }
-  ESPALIER_ON_DEVICE float* sums_of(int panel, int group_of_round) const {
-    return simt::shared<float>() + plan_.totals() / 4 +
-           (group_of_round * plan_.panels + panel) * Plan::kRows * Plan::kPitch;
-  }
 
   // The next stage of this warp's groups, in order.
   ESPALIER_ON_DEVICE void ask() {
     if (asked_group_ < length_.groups()) {
-      std::uint8_t* const to = slot(asked_slot_);
+      std::uint8_t* const to = plan_.slot(warp_, asked_slot_);
       const int chunk = asked_group_ * (kGroup / kValues) + asked_stage_ * kStage, lane = simt::thread() % 32;
       const std::uint8_t* const of_panel = panel_ + chunk * kPanelBytes + lane * 16;
       const int pairs = length_.pairs - chunk * kPairs - lane / 4;
@@ -109,7 +87,7 @@ class Few {
       copies_.template wait<Plan::kAhead - 1>();
       simt::meet_neighbours<32>();
       ask();
-      const std::uint8_t* const at = slot(slot_);
+      const std::uint8_t* const at = plan_.slot(warp_, slot_);
       ESPALIER_UNROLL(2)
       for (int part = 0; part < kStage; ++part) {
         const PanelChunk panel(at + part * kPanelBytes);
@@ -121,7 +99,8 @@ class Few {
     }
     ESPALIER_UNROLL(4)
     for (int tile = 0; tile < kTiles; ++tile)
-      store(sums_of(warp_ % plan_.panels, warp_ / plan_.panels) + 8 * tile * Plan::kPitch, Plan::kPitch, sums[tile]);
+      store(plan_.sums_of(warp_ % plan_.panels, warp_ / plan_.panels) + 8 * tile * Plan::kPitch, Plan::kPitch,
+            sums[tile]);
   }
 
   // Adds a round's groups to the totals, which the first one begins.
@@ -132,7 +111,7 @@ class Few {
       float* const total = totals.at(row, panel, column);
       float sum = first == 0 ? 0.0f : *total;
       for (int group = 0; group < count; ++group) {
-        const float of_group = sums_of(panel, group)[row * Plan::kPitch + column];
+        const float of_group = plan_.sums_of(panel, group)[row * Plan::kPitch + column];
         sum = first + group == 0 ? of_group : sum + of_group;
       }
       *total = sum;
@@ -149,25 +128,8 @@ class Few {
   int asked_group_, asked_stage_ = 0, asked_slot_ = 0, slot_ = 0;
 };
 
-// Many rows: a warp takes kPanels panels and 8 * kTiles rows, all of K; the warps of a block, kPanelWarps by kRowWarps, share what
-// streams to its memory.
 template <int kWarpPanels, int kWarpTiles, int kPanelWarps, int kRowWarps>
-struct ManyShape {
-  static constexpr int kPanels = kWarpPanels, kTiles = kWarpTiles, kWide = kPanelWarps,
-                       kThreads = 32 * kPanelWarps * kRowWarps;
-  static constexpr int kBlockPanels = kPanelWarps * kPanels, kBlockRows = kRowWarps * kTiles * 8;
-  static constexpr int kSlots = 3, kAhead = kSlots - 1;
-  static constexpr int kPanelSlot = kBlockPanels * kStage * kPanelBytes,
-                       kSlot = kPanelSlot + kBlockRows * kStage * kRowBytes;
-  // A thread asks for 16 bytes of each kPanelStep-th panel and of each kRowStep-th row.
-  static constexpr int kPanelPieces = kStage * 64, kPanelStep = kThreads / kPanelPieces;
-  static constexpr int kRowPieces = kStage * 4, kRowStep = kThreads / kRowPieces;
-  static_assert(kPanelStep >= 1 && kBlockPanels % kPanelStep == 0 && kBlockRows % kRowStep == 0);
-  static std::size_t bytes() {
-    const int sums = BlockSums{kBlockPanels}.bytes(kBlockRows);
-    return static_cast<std::size_t>(sums > kSlots * kSlot ? sums : kSlots * kSlot);
-  }
-};
+using ManyGroups = ManyShape<kWarpPanels, kWarpTiles, kPanelWarps, kRowWarps, kStage * kPanelBytes, kStage * kRowBytes>;
 
 template <class Shape>
 class Many {
@@ -178,8 +140,8 @@ class Many {
         rows_(rows),
         length_(t),
         first_panel_(t.panel_begin + simt::block_x() * Shape::kBlockPanels),
-        warp_panel_(simt::thread() / 32 % Shape::kWide * kPanels),
-        warp_row_(simt::thread() / 32 / Shape::kWide * kTiles * 8) {}
+        warp_panel_(Shape::warp_panel()),
+        warp_row_(Shape::warp_row()) {}
 
   ESPALIER_ON_DEVICE void run() {
     const int stages = (length_.chunks + kStage - 1) / kStage;
@@ -198,18 +160,23 @@ class Many {
       }
       add_group(group, first);
     }
-    finish();
+    Shape::finish(t_, rows_, first_panel_, total_);
   }
 
  private:
+  // A thread asks for 16 bytes of each kPanelStep-th panel and of each kRowStep-th row.
+  static constexpr int kPanelPieces = kStage * 64, kPanelStep = Shape::kThreads / kPanelPieces;
+  static constexpr int kRowPieces = kStage * 4, kRowStep = Shape::kThreads / kRowPieces;
+  static_assert(kPanelStep >= 1 && Shape::kBlockPanels % kPanelStep == 0 && Shape::kBlockRows % kRowStep == 0);
+
   ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
     return simt::shared<std::uint8_t>() + stage % Shape::kSlots * Shape::kSlot;
   }
 
   // What a thread asks for: a piece of a pair of K of some panels, and of a chunk of some rows.
   ESPALIER_ON_DEVICE void prepare_asking() {
-    const int piece = simt::thread() % Shape::kPanelPieces, panel = simt::thread() / Shape::kPanelPieces;
-    const int of_row = simt::thread() % Shape::kRowPieces, row = simt::thread() / Shape::kRowPieces;
+    const int piece = simt::thread() % kPanelPieces, panel = simt::thread() / kPanelPieces;
+    const int of_row = simt::thread() % kRowPieces, row = simt::thread() / kRowPieces;
     from_panel_ = simt::kept(panel_of(t_, rows_, first_panel_ + panel) + piece / 4 * 64 + piece % 4 * 16);
     to_panel_ = simt::kept((panel * kStage + piece / 64) * kPanelBytes + place_of(piece % 64));
     from_row_ = simt::kept(row_of(t_, rows_.begin + row) + of_row / 4 * kRowBytes + of_row % 4 * 16);
@@ -219,17 +186,17 @@ class Many {
   // In order of stages; what is not there becomes zeros. In a slot: [panel][chunk], then [chunk][row].
   ESPALIER_ON_DEVICE void ask(int stage, int stages) {
     if (stage < stages) {
-      const int pair = stage * kStage * kPairs + simt::thread() % Shape::kPanelPieces / 4;
-      const int chunk = stage * kStage + simt::thread() % Shape::kRowPieces / 4;
-      const int panels = pair < length_.pairs ? t_.panel_end - first_panel_ - simt::thread() / Shape::kPanelPieces : 0;
-      const int rows = chunk < length_.chunks ? rows_.end - rows_.begin - simt::thread() / Shape::kRowPieces : 0;
+      const int pair = stage * kStage * kPairs + simt::thread() % kPanelPieces / 4;
+      const int chunk = stage * kStage + simt::thread() % kRowPieces / 4;
+      const int panels = pair < length_.pairs ? t_.panel_end - first_panel_ - simt::thread() / kPanelPieces : 0;
+      const int rows = chunk < length_.chunks ? rows_.end - rows_.begin - simt::thread() / kRowPieces : 0;
       std::uint8_t* const to = slot(stage);
       const std::uint8_t *panel = from_panel_, *row = from_row_;
       ESPALIER_UNROLL(8)
-      for (int i = 0; i < Shape::kBlockPanels; i += Shape::kPanelStep, panel += Shape::kPanelStep * t_.panel_bytes)
+      for (int i = 0; i < Shape::kBlockPanels; i += kPanelStep, panel += kPanelStep * t_.panel_bytes)
         copies_.copy16(to + to_panel_ + i * kStage * kPanelBytes, panel, i < panels);
       ESPALIER_UNROLL(8)
-      for (int i = 0; i < Shape::kBlockRows; i += Shape::kRowStep, row += Shape::kRowStep * t_.x_stride)
+      for (int i = 0; i < Shape::kBlockRows; i += kRowStep, row += kRowStep * t_.x_stride)
         copies_.copy16(to + to_row_ + i * kRowBytes, row, i < rows);
       from_panel_ += kStage * kPanelBytes;
       from_row_ += kStage * kRowBytes;
@@ -266,19 +233,6 @@ class Many {
     }
   }
 
-  ESPALIER_ON_DEVICE void finish() {
-    const BlockSums sums{Shape::kBlockPanels};
-    simt::meet();  // others may still read what was staged
-    ESPALIER_UNROLL(4)
-    for (int p = 0; p < kPanels; ++p) {
-      ESPALIER_UNROLL(4)
-      for (int tile = 0; tile < kTiles; ++tile)
-        store(sums.at(warp_row_ + 8 * tile, warp_panel_ + p, 0), sums.pitch(), total_[p][tile]);
-    }
-    simt::meet();
-    sums.finish(t_, rows_, first_panel_);
-  }
-
   const MatmulTask& t_;
   const BlockRows rows_;
   const Length length_;
@@ -290,8 +244,8 @@ class Many {
 };
 
 template <int kTiles>
-ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork work, FewPlan<kTiles> plan) {
-  const BlockRows rows = find_rows(work, FewPlan<kTiles>::kRows);
+ESPALIER_GLOBAL ESPALIER_MOST_THREADS(512, 1) void multiply_few(MultiplyWork work, FewGroups<kTiles> plan) {
+  const BlockRows rows = find_rows(work, plan.kRows);
   if (rows.begin < rows.end) Few<kTiles>(work.of, plan, rows).run();
 }
 template <class Shape>
@@ -300,45 +254,21 @@ ESPALIER_GLOBAL ESPALIER_MOST_THREADS(Shape::kThreads, 1) void multiply_many(Mul
   if (rows.begin < rows.end) Many<Shape>(work.of, rows).run();
 }
 
-unsigned blocks(int panels, int each) {
-  return static_cast<unsigned>((panels + each - 1) / each);
-}
-
-template <int kTiles>
-void launch_few(simt::Stream stream, const MultiplyWork& work) {
-  const auto groups = static_cast<int>((work.of.k + kGroup - 1) / kGroup);
-  const auto room = static_cast<int>(simt::most_shared_bytes());
-  FewPlan<kTiles> plan{work.of.paired ? 2 : 1, groups < 8 ? groups : 8};
-  while (plan.warps > 1 && plan.bytes() > room) --plan.warps;
-  simt::launch(stream,
-               {blocks(work.panels(), plan.panels), work.tiles(plan.kRows), static_cast<unsigned>(plan.threads()),
-                static_cast<std::size_t>(plan.bytes())},
-               multiply_few<kTiles>, work, plan);
-}
-template <class Shape>
-void launch_many(simt::Stream stream, const MultiplyWork& work) {
-  simt::launch(
-      stream,
-      {blocks(work.panels(), Shape::kBlockPanels), work.tiles(Shape::kBlockRows), Shape::kThreads, Shape::bytes()},
-      multiply_many<Shape>, work);
-}
-
 }  // namespace
 
 void multiply_tensor(simt::Stream stream, const MultiplyWork& work) {
-  using Small = ManyShape<1, 4, 2, 2>;
-  using Large = ManyShape<4, 4, 2, 4>;
-  constexpr unsigned kManyBlocks = 96;  // for which large tiles keep most multiprocessors busy
+  using Small = ManyGroups<1, 4, 2, 2>;
+  using Large = ManyGroups<4, 4, 2, 4>;
   const int rows = work.usual_rows();
   if (rows > 32 && multiply_many_by_wgmma(stream, work)) return;
   if (rows <= 8)
-    launch_few<1>(stream, work);
+    launch_few(stream, work, kGroup, multiply_few<1>);
   else if (rows <= 32)
-    launch_few<4>(stream, work);
-  else if (blocks(work.panels(), Large::kBlockPanels) * work.tiles(Large::kBlockRows) < kManyBlocks)
-    launch_many<Small>(stream, work);
+    launch_few(stream, work, kGroup, multiply_few<4>);
+  else if (fills_device<Large>(work))
+    launch_many<Large>(stream, work, multiply_many<Large>);
   else
-    launch_many<Large>(stream, work);
+    launch_many<Small>(stream, work, multiply_many<Small>);
 }
 
 }  // namespace espalier::cuda

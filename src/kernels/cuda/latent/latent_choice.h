@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_tiles.h"
+#include "kernels/cuda/block_scan.h"
 #include "kernels/cuda/latent/latent_room.h"
 
 namespace espalier::cuda::latent {
@@ -36,11 +37,11 @@ class Choice {
       c.rank = 0;
     }
     simt::meet();
-    int mine = 0, all = 0;
+    int mine = 0;
     for (int word = c.word + simt::thread(); word < c.word_end; word += simt::threads())
       mine += simt::count_bits(bits(word));
-    before(mine, all);
-    if (simt::thread() == 0) tell(all, piece);
+    const BlockScan scan(mine, c.of_warps);
+    if (simt::thread() == 0) tell(scan.all, piece);
     simt::meet();
   }
   // The positions of a block; they hold until it is called again. Blocks in ascending order.
@@ -53,15 +54,16 @@ class Choice {
       const int first = c.word, word = first + simt::thread(), last = first + simt::threads();
       const std::uint64_t mine = word < c.word_end ? bits(word) : 0;
       const int count = simt::count_bits(mine);
-      int all = 0;
-      const int so_far = c.rank, rank = so_far + before(count, all);
+      const int so_far = c.rank;
+      const BlockScan scan(count, c.of_warps);
+      const int rank = so_far + scan.before, upto = so_far + scan.all;
       put(mine, word, rank, begin, end);
-      more = so_far + all < end && last < c.word_end;
+      more = upto < end && last < c.word_end;
       // Where the next block begins is one thread's, or behind all of these words.
-      if (so_far + all <= end) {
+      if (upto <= end) {
         if (simt::thread() == 0) {
           c.word = last;
-          c.rank = so_far + all;
+          c.rank = upto;
         }
       } else if (rank <= end && end < rank + count) {
         c.word = word;
@@ -88,27 +90,6 @@ class Choice {
               end = (piece + 1) * each;
     f.block_begin = piece * each;
     f.block_end = end < blocks ? end : blocks;
-  }
-  // The sum of what threads before this one have, and of all.
-  ESPALIER_ON_DEVICE int before(int mine, int& all) const {
-    int upto = mine;
-    ESPALIER_UNROLL(1)
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = simt::of_neighbour<32>(upto, lane() < distance ? lane() : lane() - distance);
-      if (lane() >= distance) upto += other;
-    }
-    const int warp = simt::thread() / 32;
-    if (lane() == 31) facts().of_warps[warp] = upto;
-    simt::meet();
-    int of_others = 0;
-    all = 0;
-    ESPALIER_UNROLL(1)
-    for (int i = 0; i < kWarps; ++i) {
-      if (i < warp) of_others += facts().of_warps[i];
-      all += facts().of_warps[i];
-    }
-    simt::meet();
-    return of_others + upto - mine;
   }
   // Those of a word whose ranks are begin .. end, the first one having `rank`.
   ESPALIER_ON_DEVICE void put(std::uint64_t bits, int word, int rank, int begin, int end) const {
