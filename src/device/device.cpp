@@ -3,25 +3,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
-#include <system_error>
+
+#include "base/system/own_object.h"
 
 namespace espalier::device {
-namespace {
-
-namespace fs = std::filesystem;
-
-// Where an object may lie, in the order in which it is looked for.
-std::vector<fs::path> folders() {
-  if (const char* folder = std::getenv("ESPALIER_DEVICE_DIR"); folder != nullptr && *folder != '\0') return {folder};
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  return {program, program.parent_path() / "lib" / "espalier"};
-}
-
-}  // namespace
 
 std::string_view name_of(Kind kind) {
   return kind == Kind::cuda ? "cuda" : "emu";
@@ -46,22 +33,14 @@ struct Device::Library {
 
  private:
   static Result<std::shared_ptr<Library>> find(Kind kind) {
-    const std::string file = fmt::format("libespalier_{}.so", name_of(kind));
-    std::string looked;
-    for (const fs::path& folder : folders()) {
-      const fs::path path = folder / file;
-      std::error_code ignored;
-      if (fs::exists(path, ignored)) return open(path, kind);
-      looked += (looked.empty() ? "" : ", ") + folder.string();
-    }
-    return Error{Error::Kind::not_found,
-                 fmt::format("there is no {} in {}: {}", file, looked,
-                             kind == Kind::cuda ? "`make cuda` builds it, and ESPALIER_DEVICE_DIR names another folder"
-                                                : "ESPALIER_DEVICE_DIR names another folder"),
-                 "device",
-                 {}};
+    ESP_TRY(const std::filesystem::path path,
+            find_own_object(fmt::format("libespalier_{}.so", name_of(kind)),
+                            kind == Kind::cuda ? "`make cuda` builds it, and ESPALIER_DEVICE_DIR names another folder"
+                                               : "ESPALIER_DEVICE_DIR names another folder",
+                            "device"));
+    return open(path, kind);
   }
-  static Result<std::shared_ptr<Library>> open(const fs::path& path, Kind kind) {
+  static Result<std::shared_ptr<Library>> open(const std::filesystem::path& path, Kind kind) {
     auto library = std::make_shared<Library>();
     library->object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library->object == nullptr)

@@ -103,21 +103,19 @@ RankSlot& Segment::slot(int rank) const {
 
 void Segment::set_state(SegmentState state) const {
   head().state.store(static_cast<std::uint32_t>(state));
-  wake_all(head().state);
 }
 
 SegmentState Segment::state() const {
   return static_cast<SegmentState>(head().state.load());
 }
 
-bool Segment::write_why(const Error& why) const {
-  if (head().ending.exchange(1) != 0) return false;
+void Segment::write_why(const Error& why) const {
+  if (head().ending.exchange(1) != 0) return;
   const std::size_t length = std::min(why.message.size(), sizeof head().why - 1);
   std::memcpy(head().why, why.message.data(), length);
   head().why[length] = '\0';
   head().why_kind = static_cast<std::int32_t>(why.kind);
   head().ended.store(1);
-  return true;
 }
 
 Error Segment::why() const {

@@ -22,7 +22,7 @@ namespace espalier::ranks {
 constexpr std::size_t kPieceBytes = 256u << 10;  // of a message that is handed on at once
 
 // How far a node's ranks have come in making the group.
-enum class SegmentState : std::uint32_t { made, laid_out, joined, refused };
+enum class SegmentState : std::uint32_t { made, laid_out, joined };
 
 // What all ranks of a node know.
 struct SegmentHead {
@@ -32,7 +32,7 @@ struct SegmentHead {
   std::atomic<std::uint32_t> told;              // 1: somebody of this node tells it
   std::uint64_t max_part_bytes, key;            // laid_out: of the first rank
   std::atomic<std::uint64_t> message_bytes[2];  // of the messages whose pieces lie in the areas
-  char why[1000];                               // also of a refusal; ends with 0
+  char why[1000];                               // ends with 0
   std::int32_t why_kind;                        // an Error::Kind
 };
 
@@ -74,9 +74,9 @@ class Segment {
 
   void set_state(SegmentState state) const;
   SegmentState state() const;
-  // Writes why the group ends, or was refused, unless somebody has; true: this call has.
-  bool write_why(const Error& why) const;
-  Error why() const;  // once `ended`, or refused
+  // Writes why the group ends, unless somebody has, or does right now.
+  void write_why(const Error& why) const;
+  Error why() const;  // once `ended`
 
  private:
   explicit Segment(int size) : size_(size) {}

@@ -94,16 +94,10 @@ void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
   if (paused_ || !store_evicted_ || !tier_->on()) return;
   if (windows_) store_lost_windows(node, cut);
   const auto view = tree.view(node);
-  const int lost = cut / kBlockTokens, end = view.end / kBlockTokens;
-  const bool known = last_.node == node.index && last_.end == view.end;
-  if (lost >= end || (known && lost >= last_.stored_from)) {
-    if (known) last_.end = cut;
-    return;
-  }
-  const int first = std::max(lost / tier_->piece_blocks() * tier_->piece_blocks(), view.begin / kBlockTokens);
-  last_ = {node.index, cut, first};
-  const Path path = tree_path(tree_, node, end * kBlockTokens, first * kBlockTokens);
-  for (const auto& piece : tier_->missing(view.scope, path.tokens, first)) {
+  const auto first = last_.first_to_take(view, cut, tier_->piece_blocks());
+  if (!first) return;
+  const Path path = tree_path(tree_, node, view.end / kBlockTokens * kBlockTokens, *first * kBlockTokens);
+  for (const auto& piece : tier_->missing(view.scope, path.tokens, *first)) {
     const int tokens = piece.blocks * kBlockTokens;
     if (tier_->pays_to_store(tokens, 1, tokens))
       store(view.scope, path, piece, {});
@@ -188,7 +182,8 @@ void DiskPrefixes::clear() {
   paused_ = true;
   tree_.evict_all();
   paused_ = false;
-  last_ = last_windows_ = {};
+  last_ = {};
+  last_windows_ = {};
   if (remote_) remote_->clear();
   tier_->clear();
 }

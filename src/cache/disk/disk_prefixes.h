@@ -27,6 +27,7 @@
 
 #include "cache/disk/disk_tier.h"
 #include "cache/disk/disk_windows.h"
+#include "cache/disk/evicted_leaf.h"
 #include "cache/disk/slot_copier.h"
 #include "cache/disk/state_path.h"
 #include "cache/disk/tree_path.h"
@@ -154,13 +155,13 @@ class DiskPrefixes final : public EvictionObserver {
   std::deque<DiskTier::Loaded> arrived_;  // read, not yet placed
   std::vector<IoBuffer> copied_from_;     // whose copies are not settled
 
-  // Of the leaf that was evicted from last: everything from this block on is stored (or was dropped). Pools that are
-  // full evict a token here and a token there; this makes all but one of 16 of those calls cost nothing.
-  struct Stored {
+  EvictedLeaf last_;
+  // Of the leaf that windows were evicted of last: everything from this position on is stored (or was dropped).
+  struct StoredWindows {
     std::uint32_t node = UINT32_MAX;
     int end = 0, stored_from = 0;
   };
-  Stored last_, last_windows_;  // of windows: positions
+  StoredWindows last_windows_;
 };
 
 }  // namespace espalier

@@ -1,6 +1,5 @@
 #include "cache/remote/redis_connection.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <hiredis/read.h>
 #include <netdb.h>
@@ -10,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/system/unique_fd.h"
+#include "base/system/socket_calls.h"
 
 namespace espalier {
 namespace {
@@ -27,11 +25,6 @@ namespace {
 constexpr std::size_t kReceive = 256 << 10;
 constexpr std::size_t kMostParts = 64;     // of one call
 constexpr std::uint64_t kReplyStart = 64;  // bytes around a reply's own
-#ifdef MSG_NOSIGNAL
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;
-#endif
 
 Error network(std::string message) {
   return {Error::Kind::network, std::move(message), {}, {}};
@@ -73,14 +66,9 @@ Result<> finish_connecting(int socket, RedisConnection::Time until, const Cancel
 
 Result<UniqueFd> connected(int family, const sockaddr* address, socklen_t size, RedisConnection::Time until,
                            const CancelFlag& stop) {
-  UniqueFd socket(::socket(family, SOCK_STREAM, 0));
-  if (socket.get() < 0) return network(system_message(errno));
-  ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
-  ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  UniqueFd socket(open_socket(family, SOCK_STREAM, 0, Blocking::no));
+  if (!socket) return network(system_message(errno));
   const int on = 1;
-#ifdef SO_NOSIGPIPE
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
   if (family != AF_UNIX) {
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -150,8 +138,8 @@ struct RedisConnection::Functions {
   }
 };
 
-RedisConnection::RedisConnection(int socket, CancelFlag stop)
-    : socket_(socket),
+RedisConnection::RedisConnection(UniqueFd socket, CancelFlag stop)
+    : socket_(std::move(socket)),
       reader_(::redisReaderCreateWithFunctions(Functions::all())),
       stop_(std::move(stop)),
       buffer_(kReceive) {
@@ -162,7 +150,6 @@ RedisConnection::RedisConnection(int socket, CancelFlag stop)
 
 RedisConnection::~RedisConnection() {
   if (reader_ != nullptr) ::redisReaderFree(reader_);
-  ::close(socket_);
 }
 
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address, Time until,
@@ -170,7 +157,7 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
   ESP_TRY(UniqueFd socket,
           address.path.empty() ? connect_to_host(address, until, stop) : connect_to_path(address.path, until, stop));
   std::unique_ptr<RedisConnection> connection(
-      new RedisConnection(socket.release(), std::move(stop)));  // NOLINT: a private constructor
+      new RedisConnection(std::move(socket), std::move(stop)));  // NOLINT: a private constructor
   if (connection->reader_ == nullptr) return Error{Error::Kind::out_of_memory, "memory is short", {}, {}};
   return connection;
 }
@@ -208,7 +195,7 @@ Result<> RedisConnection::exchange(std::size_t reply_bytes, Time until, const Vi
   most_received_ = asked_ * (reply_bytes + kReplyStart);
   while (answered_ < asked_) {
     const auto events = static_cast<short>(parts_.empty() ? POLLIN : POLLIN | POLLOUT);
-    ESP_TRY(const short came, wait_on(socket_, events, until, stop_));
+    ESP_TRY(const short came, wait_on(socket_.get(), events, until, stop_));
     if ((came & (POLLIN | POLLHUP | POLLERR)) != 0) {
       ESP_CHECK(receive_some());
       ESP_CHECK(parse());
@@ -228,7 +215,7 @@ Result<> RedisConnection::send_some() {
   msghdr message{};
   message.msg_iov = vectors.data();
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(count);
-  const ssize_t sent = ::sendmsg(socket_, &message, kNoSignal);
+  const ssize_t sent = send_now(socket_.get(), message);
   if (sent < 0) return errno == EAGAIN || errno == EINTR ? success() : Result<>(network(system_message(errno)));
   for (auto left = static_cast<std::size_t>(sent); left > 0;) {
     const std::size_t taken = std::min(left, parts_.front().size());
@@ -240,7 +227,7 @@ Result<> RedisConnection::send_some() {
 }
 
 Result<> RedisConnection::receive_some() {
-  const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+  const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
   if (got == 0) return network("it closed the connection");
   if (got < 0) return errno == EAGAIN || errno == EINTR ? success() : Result<>(network(system_message(errno)));
   received_ += static_cast<std::uint64_t>(got);

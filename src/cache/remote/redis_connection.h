@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/system/unique_fd.h"
 #include "base/threads/background_pool.h"
 #include "cache/remote/redis_address.h"
 #include "espalier/error.h"
@@ -55,13 +56,13 @@ class RedisConnection {
 
  private:
   struct Functions;  // what hiredis calls for each reply
-  RedisConnection(int socket, CancelFlag stop);
+  RedisConnection(UniqueFd socket, CancelFlag stop);
   void add_text(std::string text);
   Result<> send_some();
   Result<> receive_some();
   Result<> parse();
 
-  const int socket_;
+  const UniqueFd socket_;
   redisReader* const reader_;
   const CancelFlag stop_;
   std::deque<std::string> texts_;                 // that parts_ point to

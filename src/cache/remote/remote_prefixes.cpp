@@ -74,18 +74,10 @@ void RemotePrefixes::offer(const CacheKey& key, int tokens) {
 void RemotePrefixes::evicting(NodeHandle node, int cut) {
   if (policy_ != RemotePolicy::write_back) return;
   const auto view = tree_.view(node);
-  const int lost = cut / kBlockTokens, end = view.end / kBlockTokens;
-  const bool known = last_node_ == node.index && last_end_ == view.end;
-  if (lost >= end || (known && lost >= given_from_)) {
-    if (known) last_end_ = cut;
-    return;
-  }
-  const int first = std::max(lost / tier_->piece_blocks() * tier_->piece_blocks(), view.begin / kBlockTokens);
-  last_node_ = node.index;
-  last_end_ = cut;
-  given_from_ = first;
-  const auto chain = tier_->chain_of(view.scope, tokens_up_to(tree_, node, end * kBlockTokens));
-  for (auto piece = tier_->missing(*chain, first); piece.count > 0;
+  const auto first = last_.first_to_take(view, cut, tier_->piece_blocks());
+  if (!first) return;
+  const auto chain = tier_->chain_of(view.scope, tokens_up_to(tree_, node, view.end / kBlockTokens * kBlockTokens));
+  for (auto piece = tier_->missing(*chain, *first); piece.count > 0;
        piece = tier_->missing(*chain, piece.first + piece.count)) {
     if (!tier_->takes())
       tier_->counters().dropped_tokens_down.add(tokens_of(piece.count));
@@ -150,7 +142,7 @@ void RemotePrefixes::clear() {
     if (question.file != 0) disk_.drop_foreign(question.file);
   questions_.clear();
   offers_.clear();
-  last_node_ = UINT32_MAX;
+  last_ = {};
   tier_->forget();
   tell_waiting();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cache/disk/disk_tier.h"
+#include "cache/disk/evicted_leaf.h"
 #include "cache/disk/slot_copier.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/tree/radix_tree.h"
@@ -67,10 +68,7 @@ class RemotePrefixes {
   SlotCopier& copier_;
   std::vector<Question> questions_;
   std::deque<Offer> offers_;
-
-  // Of the leaf that was evicted from last: everything from this block on was given, or dropped.
-  std::uint32_t last_node_ = UINT32_MAX;
-  int last_end_ = 0, given_from_ = 0;
+  EvictedLeaf last_;
 };
 
 }  // namespace espalier

@@ -7,20 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "base/system/this_process.h"
+#include "base/system/own_object.h"
 #include "ranks/ending.h"
 #include "ranks/links/own_hello.h"
 
 namespace espalier::ranks {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kHelloBytes = 8192;  // the longest hello, and its length
@@ -35,39 +32,25 @@ std::span<std::byte> bytes_of(PieceHead& head) {
   return std::as_writable_bytes(std::span(&head, 1));
 }
 
-// Where an object may lie, in the order in which it is looked for.
-std::vector<fs::path> folders() {
-  if (const char* folder = std::getenv("ESPALIER_DEVICE_DIR"); folder != nullptr && *folder != '\0') return {folder};
-  const fs::path program = own_program().parent_path();
-  return {program, program.parent_path() / "lib" / "espalier"};
-}
-
 Error refused(Error::Kind kind, std::string message) {
   return {kind, std::move(message), "dist-backend", {}};
 }
 
 Result<const EspalierMpiTable*> load() {
-  std::string looked;
-  for (const fs::path& folder : folders()) {
-    const fs::path path = folder / kFile;
-    std::error_code ignored;
-    looked += (looked.empty() ? "" : ", ") + folder.string();
-    if (!fs::exists(path, ignored)) continue;
-    // Global: what MPI loads later looks there for what it needs.
-    void* const object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (object == nullptr)
-      return refused(Error::Kind::unsupported, fmt::format("{} cannot be loaded: {}", path.string(), ::dlerror()));
-    void* const symbol = ::dlsym(object, "espalier_mpi_table");
-    const auto* table = symbol == nullptr ? nullptr : reinterpret_cast<const EspalierMpiTable* (*)()>(symbol)();
-    if (table != nullptr && table->version == kEspalierMpiVersion) return table;
-    return refused(Error::Kind::unsupported,
-                   fmt::format("{} belongs to another version of this program: build both together", path.string()));
-  }
-  return refused(
-      Error::Kind::not_found,
-      fmt::format("there is no {} in {}: `make mpi` builds it, ESPALIER_DEVICE_DIR names another folder, and "
-                  "--dist-backend tcp with --dist-init-addr needs none",
-                  kFile, looked));
+  ESP_TRY(const std::filesystem::path path,
+          find_own_object(kFile,
+                          "`make mpi` builds it, ESPALIER_DEVICE_DIR names another folder, and --dist-backend tcp with "
+                          "--dist-init-addr needs none",
+                          "dist-backend"));
+  // Global: what MPI loads later looks there for what it needs.
+  void* const object = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (object == nullptr)
+    return refused(Error::Kind::unsupported, fmt::format("{} cannot be loaded: {}", path.string(), ::dlerror()));
+  void* const symbol = ::dlsym(object, "espalier_mpi_table");
+  const auto* table = symbol == nullptr ? nullptr : reinterpret_cast<const EspalierMpiTable* (*)()>(symbol)();
+  if (table != nullptr && table->version == kEspalierMpiVersion) return table;
+  return refused(Error::Kind::unsupported,
+                 fmt::format("{} belongs to another version of this program: build both together", path.string()));
 }
 
 std::atomic<const EspalierMpiTable*> aborting = nullptr;
