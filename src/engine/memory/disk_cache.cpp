@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Who may read what is kept: this machine, which knows when files were changed, or others too, whose copies have other times.
+enum class KeyReach { machine, fleet };
+
 // The first bytes of a file: the metadata of a GGUF (hyperparameters, vocabulary), the whole of a small JSON file.
 void add_start(Fingerprint& print, const fs::path& path, KeyReach reach) {
   constexpr std::uint64_t kMost = 16 << 20;
@@ -137,19 +140,14 @@ std::string description(const DiskTier& tier, const DiskTierOptions& options, bo
                             stores_evicted ? "" : "; saved at the end only");
 }
 
-}  // namespace
-
-namespace {
-
 // Ranks' states lie one behind the other, so that another number of ranks reads them otherwise.
 std::string state_text(const DiskCacheParts& p) {
   if (p.decoder.ranks() == 1 || p.states.cells() == 0) return std::to_string(p.decoder.keeps().state_floats);
   return fmt::format("{} of {} ranks", p.copier.state_bytes() / sizeof(float), p.decoder.ranks());
 }
 
-}  // namespace
-
-std::string disk_cache_key(const DiskCacheParts& p, KeyReach reach) {
+// What lies elsewhere is of use only to an engine with the same key. computed: computed_print().
+std::string disk_cache_key(const DiskCacheParts& p, KeyReach reach, const std::string& computed) {
   std::string fields;
   const KvView view = p.kv.view();
   for (std::size_t i = 0; i < view.layers.size(); ++i) {
@@ -162,10 +160,8 @@ std::string disk_cache_key(const DiskCacheParts& p, KeyReach reach) {
       "espalier prefix cache 1; weights {}; tokenizer {}; isa {}; activations {}; kv {} {}; state {}; numerics {}; "
       "computed {}",
       weights_print(p.options, p.files, reach), tokenizer_print(p.options, p.files, reach), p.decoder.isa(),
-      p.options.activations, p.kv_type, fields, state_text(p), kNumericsVersion, computed_print(p));
+      p.options.activations, p.kv_type, fields, state_text(p), kNumericsVersion, computed);
 }
-
-namespace {
 
 // Whole blocks of tokens are shared: of a model that keeps more of a sequence they would be of no use.
 std::optional<RemoteWish> wish_to_share(const DiskCacheParts& p) {
@@ -204,7 +200,8 @@ DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::
       static_cast<std::uint64_t>(p.states.cells()) * (p.copier.state_bytes() + 2 * tier.block_bytes);
   tier.capacity = on_disk > 0 || !keep ? static_cast<std::uint64_t>(on_disk) : pool_bytes + pool_bytes / 8 + (64 << 20);
   tier.host_bytes = static_cast<std::uint64_t>(in_memory);
-  if (keep) tier.key = disk_cache_key(p);
+  const std::string computed = keep || wish ? computed_print(p) : std::string();
+  if (keep) tier.key = disk_cache_key(p, KeyReach::machine, computed);
   tier.wake = wake;
   tier.foreign = wish.has_value();
   if (const device::Device* device = p.kv.tokens().device(); device != nullptr)
@@ -223,7 +220,7 @@ DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::
   cache.description = description(*cache.tier, tier, cache.store_evicted);
   if (!wish) return cache;
   cache.remote = open_remote_tier(
-      *wish, o, {disk_cache_key(p, KeyReach::fleet), cache.tier->block_stride(), std::move(wake), tier.pin},
+      *wish, o, {disk_cache_key(p, KeyReach::fleet, computed), cache.tier->block_stride(), std::move(wake), tier.pin},
       metrics.remote);
   cache.remote_policy = wish->policy;
   cache.remote_description = fmt::format("prefixes are shared through {}", wish->address.shown());

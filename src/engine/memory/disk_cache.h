@@ -37,11 +37,6 @@ struct DiskCacheParts {
   int vocabulary, pool_tokens;
 };
 
-// What lies on disk is of use only to an engine with the same key; on this machine, which knows when files were changed, or on
-// others, too, whose copies have other times.
-enum class KeyReach { machine, fleet };
-std::string disk_cache_key(const DiskCacheParts& parts, KeyReach reach = KeyReach::machine);
-
 // The disk tier of an engine, if it has one, and what is to be said of it.
 struct DiskCache {
   std::unique_ptr<DiskTier> tier;  // null: none

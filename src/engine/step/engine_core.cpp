@@ -179,8 +179,7 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   if (!options_.radix_cache)
     return bad_request("nothing can be pinned: the prefix cache is off", "disable_radix_cache");
   // All tokens that are held, and the last state among them.
-  const std::string scope =
-      options_.rope_lengths.scope(wish.scope, options_.rope_lengths.of(static_cast<std::int64_t>(wish.tokens.size())));
+  const std::string scope = scope_of(wish.scope, wish.tokens.size());
   const std::vector<TokenId> tokens = key_of(wish.tokens, wish.pictures, options_.vocabulary);
   const std::vector<TokenSpan> whole = whole_pictures(wish.pictures);
   StateCell state = memory_.tree().match({scope, tokens, whole}).state;
@@ -190,16 +189,19 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   return pins().hold(wish, std::move(match), now_());
 }
 
+// Of a text of so many tokens.
+std::string EngineCore::scope_of(const std::string& scope, std::size_t tokens) const {
+  return options_.rope_lengths.scope(scope, options_.rope_lengths.of(static_cast<std::int64_t>(tokens)));
+}
+
 int EngineCore::cached(const Request& request) const {
   if (!options_.radix_cache) return 0;
-  const auto known = static_cast<std::int64_t>(request.prompt().size());
-  const std::string scope = options_.rope_lengths.scope(request.scope(), options_.rope_lengths.of(known));
+  const std::string scope = scope_of(request.scope(), request.prompt().size());
   return memory_.tree().peek({scope, request.prompt()}).length;
 }
 
 int EngineCore::bring(const Request& request, int end) {
-  const auto known = static_cast<std::int64_t>(request.prompt().size());
-  const std::string scope = options_.rope_lengths.scope(request.scope(), options_.rope_lengths.of(known));
+  const std::string scope = scope_of(request.scope(), request.prompt().size());
   const auto tokens =
       std::span(request.prompt()).first(std::min(request.prompt().size(), static_cast<std::size_t>(end)));
   return options_.radix_cache ? memory_.bring({scope, tokens}) : 0;

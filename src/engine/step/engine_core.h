@@ -74,6 +74,7 @@ class EngineCore {
 
   std::unique_ptr<Sequence> new_choice(const Arrival& arrival, int choice, Sequence::Clock::time_point now);
   void remove(std::span<const Sequence* const> gone);
+  std::string scope_of(const std::string& scope, std::size_t tokens) const;
 
   // plan_step.cpp
   StepPlan plan();
