@@ -19,11 +19,11 @@
 #include <sstream>
 #include <thread>
 
+#include "base/sockets/addresses.h"
 #include "base/system/child_descriptors.h"
 #include "base/system/child_process.h"
 #include "base/system/socket_calls.h"
 #include "base/system/this_process.h"
-#include "ranks/tcp/addresses.h"
 #include "ranks/tcp/frames.h"
 #include "testing/data.h"
 
@@ -114,7 +114,7 @@ Words seeded() {
 }
 
 std::uint16_t free_port() {
-  const UniqueFd socket = listen_at({"127.0.0.1", 0}).value();
+  const UniqueFd socket = listen_at({"127.0.0.1", 0}, {"a test", "port"}).value();
   return port_of(socket.get());
 }
 
@@ -346,7 +346,7 @@ TEST_F(TcpProcesses, ARankThatNeverComesIsNamedByAll) {
 }
 
 TEST_F(TcpProcesses, ATakenPortIsToldAtOnce) {
-  const UniqueFd taken = listen_at({"127.0.0.1", 0}).value();
+  const UniqueFd taken = listen_at({"127.0.0.1", 0}, {"a test", "port"}).value();
   const std::string address = describe({"127.0.0.1", port_of(taken.get())});
   Running first(Words{program()} + node_flags(2, 2, 0, address));
   EXPECT_EQ(first.wait(), 5);
@@ -403,7 +403,7 @@ TEST_F(TcpProcesses, StrangersAtThePortChangeNothing) {
 // Stands between a caller and a port, and can stop carrying, of all connections or of those from the nth on.
 class Relay {
  public:
-  explicit Relay(std::uint16_t port) : listener_(listen_at({"127.0.0.1", 0}).value()), port_(port) {
+  explicit Relay(std::uint16_t port) : listener_(listen_at({"127.0.0.1", 0}, {"a test", "port"}).value()), port_(port) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   std::uint16_t port() const { return port_of(listener_.get()); }

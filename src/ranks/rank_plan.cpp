@@ -126,25 +126,6 @@ std::string_view name_of(LinkKind kind) {
   return kind == LinkKind::none ? "none" : kind == LinkKind::tcp ? "tcp" : "mpi";
 }
 
-Result<HostAndPort> read_address(std::string_view text, std::string_view field) {
-  std::string_view rest = text;
-  if (rest.starts_with("tcp://")) rest.remove_prefix(6);
-  const std::size_t colon = rest.rfind(':');
-  HostAndPort address;
-  std::string_view host = rest.substr(0, colon == std::string_view::npos ? 0 : colon);
-  const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  if (bracketed) host = host.substr(1, host.size() - 2);
-  const auto port = colon == std::string_view::npos ? std::nullopt : number_in(rest.substr(colon + 1));
-  if (host.empty() || !port || *port < 1 || *port > 65535 || (!bracketed && host.find(':') != std::string_view::npos))
-    return bad_request(
-        fmt::format("--{} is \"{}\": it must be HOST:PORT or [ADDRESS]:PORT, as in 10.0.0.1:20000 or [fd00::1]:20000",
-                    field, text),
-        std::string(field));
-  address.host = host;
-  address.port = static_cast<std::uint16_t>(*port);
-  return address;
-}
-
 Result<RankPlan> rank_plan(const RankFlags& flags, const Variables& variable) {
   if (flags.tp_size < 1 || flags.tp_size > kMostRanks)
     return bad_request(fmt::format("--tp-size is {}: it must be 1 to {}", flags.tp_size, kMostRanks), "tp-size");

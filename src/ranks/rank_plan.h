@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/sockets/addresses.h"
 #include "espalier/error.h"
 
 namespace espalier::ranks {
@@ -33,14 +34,6 @@ struct RankFlags {
   std::string dist_init_addr;         // HOST:PORT, [ADDRESS]:PORT, or with tcp:// before it
   std::string dist_backend = "auto";  // "auto", "tcp", "mpi"
 };
-
-// Where somebody listens.
-struct HostAndPort {
-  std::string host;
-  std::uint16_t port = 0;
-};
-// "HOST:PORT", "[ADDRESS]:PORT", either behind "tcp://"; `field`: the flag that it came with.
-Result<HostAndPort> read_address(std::string_view text, std::string_view field);
 
 // Who this process is.
 struct RankPlan {

@@ -23,12 +23,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/sockets/addresses.h"
 #include "base/system/child_process.h"
 #include "base/system/this_process.h"
 #include "base/system/wake_descriptor.h"
 #include "ranks/group.h"
 #include "ranks/system.h"
-#include "ranks/tcp/addresses.h"
 
 namespace {
 
@@ -132,7 +132,7 @@ double copy_speed(std::size_t bytes) {
 constexpr std::size_t kPoured = 2u << 30;
 
 int pour(const std::string& address) {
-  const auto listener = listen_at(read_address(address, "").value());
+  const auto listener = listen_at(read_address(address, "").value(), {"the bench", "port"});
   if (!listener.ok()) return 1;
   pollfd query{listener->get(), POLLIN, 0};
   ::poll(&query, 1, 10'000);

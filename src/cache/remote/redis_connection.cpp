@@ -2,21 +2,17 @@
 
 #include <fmt/format.h>
 #include <hiredis/read.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "base/sockets/timed_socket.h"
 #include "base/system/socket_calls.h"
 
 namespace espalier {
@@ -29,76 +25,8 @@ constexpr std::uint64_t kReplyStart = 64;  // bytes around a reply's own
 Error network(std::string message) {
   return {Error::Kind::network, std::move(message), {}, {}};
 }
-Error late() {
-  return {Error::Kind::timeout, "it does not answer in time", {}, {}};
-}
-
 std::string system_message(int error) {
   return std::system_category().message(error);
-}
-
-int milliseconds_to(RedisConnection::Time until) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
-}
-
-// What came of `events`; in slices, so that whoever stops does not wait for long.
-Result<short> wait_on(int socket, short events, RedisConnection::Time until, const CancelFlag& stop) {
-  constexpr int kSlice = 50;
-  pollfd waited{socket, events, 0};
-  for (;;) {
-    const int left = milliseconds_to(until);
-    if (left == 0 || stop.cancelled()) return late();
-    const int ready = ::poll(&waited, 1, std::min(left, kSlice));
-    if (ready > 0) return waited.revents;
-    if (ready < 0 && errno != EINTR) return network(system_message(errno));
-  }
-}
-
-Result<> finish_connecting(int socket, RedisConnection::Time until, const CancelFlag& stop) {
-  ESP_CHECK(wait_on(socket, POLLOUT, until, stop));
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  if (error != 0) return network(system_message(error));
-  return success();
-}
-
-Result<UniqueFd> connected(int family, const sockaddr* address, socklen_t size, RedisConnection::Time until,
-                           const CancelFlag& stop) {
-  UniqueFd socket(open_socket(family, SOCK_STREAM, 0, Blocking::no));
-  if (!socket) return network(system_message(errno));
-  const int on = 1;
-  if (family != AF_UNIX) {
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  }
-  if (::connect(socket.get(), address, size) == 0) return socket;
-  if (errno != EINPROGRESS && errno != EAGAIN) return network(system_message(errno));
-  ESP_CHECK(finish_connecting(socket.get(), until, stop));
-  return socket;
-}
-
-Result<UniqueFd> connect_to_path(const std::string& path, RedisConnection::Time until, const CancelFlag& stop) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return network("the path of its socket is too long");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return connected(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address, until, stop);
-}
-
-Result<UniqueFd> connect_to_host(const RedisAddress& address, RedisConnection::Time until, const CancelFlag& stop) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  const int failed = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (failed != 0) return network(::gai_strerror(failed));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
-  Result<UniqueFd> last = network("its name has no address");
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    last = connected(each->ai_family, each->ai_addr, each->ai_addrlen, until, stop);
-    if (last.ok()) break;
-  }
-  return last;
 }
 
 std::string word(std::string_view text) {
@@ -154,8 +82,10 @@ RedisConnection::~RedisConnection() {
 
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address, Time until,
                                                                CancelFlag stop) {
-  ESP_TRY(UniqueFd socket,
-          address.path.empty() ? connect_to_host(address, until, stop) : connect_to_path(address.path, until, stop));
+  const WaitUntil wait{until, stop};
+  ESP_TRY(UniqueFd socket, address.path.empty()
+                               ? connect_to({address.host, static_cast<std::uint16_t>(address.port)}, wait)
+                               : connect_to_path(address.path, wait));
   std::unique_ptr<RedisConnection> connection(
       new RedisConnection(std::move(socket), std::move(stop)));  // NOLINT: a private constructor
   if (connection->reader_ == nullptr) return Error{Error::Kind::out_of_memory, "memory is short", {}, {}};
@@ -195,7 +125,7 @@ Result<> RedisConnection::exchange(std::size_t reply_bytes, Time until, const Vi
   most_received_ = asked_ * (reply_bytes + kReplyStart);
   while (answered_ < asked_) {
     const auto events = static_cast<short>(parts_.empty() ? POLLIN : POLLIN | POLLOUT);
-    ESP_TRY(const short came, wait_on(socket_.get(), events, until, stop_));
+    ESP_TRY(const short came, wait_on(socket_.get(), events, {until, stop_}));
     if ((came & (POLLIN | POLLHUP | POLLERR)) != 0) {
       ESP_CHECK(receive_some());
       ESP_CHECK(parse());

@@ -86,14 +86,14 @@ Result<std::unique_ptr<MpiLinks>> MpiLinks::open(const RankPlan& plan, const Gro
 Result<> MpiLinks::greet(const GroupOptions& options) {
   const Hello ours = own_hello(plan_, options);
   const std::string bytes = to_bytes(ours);
-  std::string mine = FieldWriter().number(bytes.size(), 4).bytes + bytes;
+  std::string mine = WireWriter().number(bytes.size(), 4).bytes + bytes;
   mine.resize(kHelloBytes);
   std::string all(kHelloBytes * static_cast<std::size_t>(plan_.nodes), '\0');
   std::array<char, 512> why{};
   if (table_.gather(mine.data(), mine.size(), all.data(), why.data(), why.size()) != 0)
     return refused(Error::Kind::network, fmt::format("MPI cannot gather: {}", why.data()));
   for (int node = 0; node < plan_.nodes; ++node) {
-    FieldReader reader(std::string_view(all).substr(kHelloBytes * static_cast<std::size_t>(node), kHelloBytes));
+    WireReader reader(std::string_view(all).substr(kHelloBytes * static_cast<std::size_t>(node), kHelloBytes));
     const std::size_t length = reader.number(4);
     ESP_TRY(const Hello theirs, read_hello(reader.take(length)));
     peers_.push_back({theirs.host, theirs.pid});

@@ -18,42 +18,8 @@ constexpr auto kLastKind = static_cast<std::uint64_t>(FrameKind::end);
 
 }  // namespace
 
-FieldWriter& FieldWriter::number(std::uint64_t value, int count) {
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i));
-  return *this;
-}
-
-FieldWriter& FieldWriter::text(std::string_view value) {
-  const std::string_view kept = value.substr(0, 0xffff);
-  number(kept.size(), 2);
-  bytes += kept;
-  return *this;
-}
-
-std::string_view FieldReader::take(std::size_t count) {
-  if (count > left_.size()) bad_ = true;
-  if (bad_) return {};
-  const std::string_view taken = left_.substr(0, count);
-  left_.remove_prefix(count);
-  return taken;
-}
-
-std::uint64_t FieldReader::number(int count) {
-  std::uint64_t value = 0;
-  int at = 0;
-  for (const char byte : take(static_cast<std::size_t>(count)))
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(byte)) << (8 * at++);
-  return value;
-}
-
-std::string FieldReader::text(std::size_t most) {
-  const std::size_t length = number(2);
-  if (length > most) bad_ = true;
-  return std::string(take(length));
-}
-
 std::string to_bytes(FrameKind kind, std::string_view body) {
-  FieldWriter writer;
+  WireWriter writer;
   writer.bytes = kMark;
   writer.number(static_cast<std::uint64_t>(kind), 4).number(body.size(), 4);
   writer.bytes += body;
@@ -65,7 +31,7 @@ Result<std::optional<Frame>> FrameReader::next() {
   const Error foreign = bad_request("what came is not of a rank");
   if (std::string_view(held_).substr(0, seen) != kMark.substr(0, seen)) return foreign;
   if (held_.size() < kHeadBytes) return std::optional<Frame>();
-  FieldReader head(std::string_view(held_).substr(kMark.size()));
+  WireReader head(std::string_view(held_).substr(kMark.size()));
   const std::uint64_t kind = head.number(4), length = head.number(4);
   if (kind < 1 || kind > kLastKind || length > kMostFrameBytes) return foreign;
   if (held_.size() < kHeadBytes + length) return std::optional<Frame>();

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/sockets/wire_fields.h"
 #include "base/system/unique_fd.h"
 #include "espalier/error.h"
 
@@ -27,29 +28,6 @@ struct Frame {
 };
 
 std::string to_bytes(FrameKind kind, std::string_view body);
-
-// Writes numbers, the lowest byte first, and short texts behind their length.
-class FieldWriter {
- public:
-  FieldWriter& number(std::uint64_t value, int bytes);
-  FieldWriter& text(std::string_view value);
-  std::string bytes;
-};
-
-// Reads them back. What is not there is 0 or "", and bad() from then on.
-class FieldReader {
- public:
-  explicit FieldReader(std::string_view bytes) : left_(bytes) {}
-  std::uint64_t number(int bytes);
-  std::string text(std::size_t most);
-  std::string_view take(std::size_t bytes);
-  bool bad() const { return bad_; }
-  bool done() const { return !bad_ && left_.empty(); }
-
- private:
-  std::string_view left_;
-  bool bad_ = false;
-};
 
 // Takes frames out of what comes, in any pieces.
 class FrameReader {

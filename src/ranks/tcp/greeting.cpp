@@ -34,13 +34,13 @@ Error other(const Hello& ours, const Hello& theirs, std::string_view what, std::
 
 std::string random_nonce() {
   std::random_device random;
-  FieldWriter writer;
+  WireWriter writer;
   for (std::size_t i = 0; i < kNonceBytes / 4; ++i) writer.number(random(), 4);
   return writer.bytes;
 }
 
 std::string to_bytes(const Hello& hello) {
-  FieldWriter writer;
+  WireWriter writer;
   writer.number(hello.protocol, 4).number(static_cast<std::uint64_t>(hello.role), 1).number(hello.has_secret, 1);
   writer.number(static_cast<std::uint64_t>(hello.node), 4).number(static_cast<std::uint64_t>(hello.nodes), 4);
   writer.number(static_cast<std::uint64_t>(hello.size), 4).number(static_cast<std::uint64_t>(hello.pid), 4);
@@ -52,7 +52,7 @@ std::string to_bytes(const Hello& hello) {
 }
 
 Result<Hello> read_hello(std::string_view bytes) {
-  FieldReader reader(bytes);
+  WireReader reader(bytes);
   Hello hello;
   hello.protocol = static_cast<std::uint32_t>(reader.number(4));
   if (!reader.bad() && hello.protocol != kRankProtocol)

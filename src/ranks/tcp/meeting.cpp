@@ -74,7 +74,7 @@ class Meeting {
 
   Result<std::vector<MetNode>> go_on() {
     if (own_ == 0) {
-      ESP_TRY(listener_, listen_at(o_.where));
+      ESP_TRY(listener_, listen_at(o_.where, {"node 0", "dist-init-addr"}));
     } else {
       calls_.push_back({0, ConnectionRole::control, o_.where, Clock::now()});
     }
@@ -193,7 +193,7 @@ class Meeting {
       if (!socket) return;
       send_at_once(socket.get());
       Pending pending;
-      pending.other = read(from);
+      pending.other = host_and_port(from);
       pending.until = Clock::now() + kGreeting;
       pending.greeting =
           std::make_unique<Greeting>(FrameSocket(std::move(socket)), false, hello(ConnectionRole::control), o_.secret);
@@ -233,7 +233,7 @@ class Meeting {
       return success();
     }
     if (!listener_) {
-      ESP_TRY(listener_, listen_beside(pending.connecting.get()));
+      ESP_TRY(listener_, listen_beside(pending.connecting.get(), {"a node", "dist-init-addr"}));
     }
     send_at_once(pending.connecting.get());
     pending.until = Clock::now() + kGreeting;
@@ -333,7 +333,7 @@ class Meeting {
   }
 
   Result<> take_table(std::string_view body) {
-    FieldReader reader(body);
+    WireReader reader(body);
     for (int number = 0; number < own_; ++number) {
       HostAndPort where{reader.text(255), 0};
       where.port = static_cast<std::uint16_t>(reader.number(2));
@@ -349,7 +349,7 @@ class Meeting {
   // Node 0: tells all where all are once all have come, and lets them go once all are connected.
   void lead() {
     if (!table_known_ && all_connected()) {
-      FieldWriter table;
+      WireWriter table;
       for (const HostAndPort& entry : entries_) table.text(entry.host).number(entry.port, 2);
       for (MetNode& met : nodes_)
         if (met.control) met.control.send(FrameKind::table, table.bytes);

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks/tcp/addresses.h"
+#include "base/sockets/addresses.h"
 #include "ranks/tcp/greeting.h"
 
 namespace espalier::ranks {

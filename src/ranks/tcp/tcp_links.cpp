@@ -26,24 +26,6 @@ constexpr auto kWordOfEnd = 500ms;  // that a peer's word comes behind the end o
 
 }  // namespace
 
-void ByteRun::clear() {
-  pieces_.clear();
-  next_ = moved_ = 0;
-}
-
-void ByteRun::add(const void* at, std::size_t bytes) {
-  if (bytes == 0) return;
-  pieces_.push_back({const_cast<void*>(at), bytes});
-}
-
-void ByteRun::moved(std::size_t bytes) {
-  moved_ += bytes;
-  while (next_ < pieces_.size() && bytes >= pieces_[next_].iov_len) bytes -= pieces_[next_++].iov_len;
-  if (bytes == 0) return;
-  pieces_[next_].iov_base = static_cast<std::byte*>(pieces_[next_].iov_base) + bytes;
-  pieces_[next_].iov_len -= bytes;
-}
-
 // Another node, from here.
 struct TcpLinks::Peer {
   int node = 0, pid = 0;
@@ -285,7 +267,7 @@ void TcpLinks::watch(Lost lost) {
 }
 
 void TcpLinks::end(const Error& why) {
-  const std::string body = FieldWriter().number(static_cast<std::uint64_t>(why.kind), 1).text(why.message).bytes;
+  const std::string body = WireWriter().number(static_cast<std::uint64_t>(why.kind), 1).text(why.message).bytes;
   const std::scoped_lock lock(control_);
   for (const int node : order_)
     if (of(node).control && !of(node).gone) of(node).control.send(FrameKind::end, body);
@@ -312,7 +294,7 @@ void TcpLinks::run(const std::stop_token& stop) {
 }
 
 void TcpLinks::say_alive() {
-  const std::string body = FieldWriter().number(begun_.load(std::memory_order_acquire), 4).bytes;
+  const std::string body = WireWriter().number(begun_.load(std::memory_order_acquire), 4).bytes;
   const std::scoped_lock lock(control_);
   for (const int node : order_) {
     FrameSocket& control = of(node).control;
@@ -346,7 +328,7 @@ void TcpLinks::take_frames(Peer& peer) {
     auto frame = peer.control.next();
     if (!frame.ok()) return lose(peer, "sent what is not of a rank");
     if (!*frame) return;
-    FieldReader body((*frame)->body);
+    WireReader body((*frame)->body);
     if ((*frame)->kind == FrameKind::beat) {
       peer.begun = static_cast<std::uint32_t>(body.number(4));
       peer.beat = true;

@@ -8,8 +8,6 @@
 // Threads: as links.h says; one of its own. Units: bytes, milliseconds.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -17,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sockets/byte_run.h"
 #include "base/system/wake_descriptor.h"
 #include "ranks/links/links.h"
 #include "ranks/patience.h"
@@ -30,22 +29,6 @@ struct DataHead {
   std::uint32_t mark = 0, op = 0;
   std::uint64_t length = 0;  // of the whole message
   std::uint64_t bytes = 0;   // that follow
-};
-
-// Places in memory that one connection reads or writes in order, as far as it has come.
-class ByteRun {
- public:
-  void clear();
-  void add(const void* at, std::size_t bytes);
-  bool done() const { return next_ == pieces_.size(); }
-  std::size_t moved() const { return moved_; }
-  // What to hand to the system next, and what it has taken.
-  std::span<iovec> pieces() { return std::span(pieces_).subspan(next_); }
-  void moved(std::size_t bytes);
-
- private:
-  std::vector<iovec> pieces_;
-  std::size_t next_ = 0, moved_ = 0;
 };
 
 // The connections to all other nodes.

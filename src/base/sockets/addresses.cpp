@@ -1,4 +1,4 @@
-#include "ranks/tcp/addresses.h"
+#include "base/sockets/addresses.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -8,13 +8,15 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "base/system/socket_calls.h"
 
-namespace espalier::ranks {
+namespace espalier {
 namespace {
 
 constexpr int kWaiting = 256;  // connections that were not accepted yet
@@ -55,17 +57,46 @@ UniqueFd listen_on(const SocketAddress& address) {
   return socket;
 }
 
-Error cannot_listen(const HostAndPort& where) {
-  return {
-      Error::Kind::cannot_bind,
-      fmt::format(
-          "node 0 cannot listen at {}: {}{}", describe(where), std::generic_category().message(errno),
-          errno == EADDRINUSE ? "; stop the program that uses the port, or choose another with --dist-init-addr" : ""),
-      "dist-init-addr",
-      {}};
+Error cannot_listen(const HostAndPort& where, const Listening& listening) {
+  const int error = errno;
+  std::string message =
+      fmt::format("{} cannot listen at {}: {}", listening.who, describe(where), std::generic_category().message(error));
+  if (error == EADDRINUSE)
+    message += fmt::format("; stop the program that uses the port, or choose another with --{}", listening.flag);
+  return {Error::Kind::cannot_bind, std::move(message), std::string(listening.flag), {}};
+}
+
+// RFC 1918, 3927, 6598 and the loopback network.
+bool is_local_v4(const std::uint8_t* b) {
+  return b[0] == 127 || b[0] == 10 || (b[0] == 172 && (b[1] & 0xf0) == 16) || (b[0] == 192 && b[1] == 168) ||
+         (b[0] == 169 && b[1] == 254) || (b[0] == 100 && (b[1] & 0xc0) == 64);
+}
+
+// A decimal number of at most five digits.
+std::optional<int> port_in(std::string_view text) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535) return std::nullopt;
+  return port;
 }
 
 }  // namespace
+
+Result<HostAndPort> read_address(std::string_view text, std::string_view field) {
+  std::string_view rest = text;
+  if (rest.starts_with("tcp://")) rest.remove_prefix(6);
+  const std::size_t colon = rest.rfind(':');
+  std::string_view host = rest.substr(0, colon == std::string_view::npos ? 0 : colon);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const auto port = colon == std::string_view::npos ? std::nullopt : port_in(rest.substr(colon + 1));
+  if (host.empty() || !port || (!bracketed && host.find(':') != std::string_view::npos))
+    return bad_request(
+        fmt::format("--{} is \"{}\": it must be HOST:PORT or [ADDRESS]:PORT, as in 10.0.0.1:20000 or [fd00::1]:20000",
+                    field, text),
+        std::string(field));
+  return HostAndPort{std::string(host), static_cast<std::uint16_t>(*port)};
+}
 
 Result<std::vector<SocketAddress>> look_up(const HostAndPort& where) {
   addrinfo hints{};
@@ -75,8 +106,7 @@ Result<std::vector<SocketAddress>> look_up(const HostAndPort& where) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, [](addrinfo* all) {
     if (all != nullptr) ::freeaddrinfo(all);
   });
-  if (code != 0)
-    return Error{Error::Kind::network, fmt::format("{}: {}", where.host, ::gai_strerror(code)), "dist-init-addr", {}};
+  if (code != 0) return Error{Error::Kind::network, fmt::format("{}: {}", where.host, ::gai_strerror(code)), {}, {}};
   std::vector<SocketAddress> addresses;
   for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
     if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
@@ -87,7 +117,7 @@ Result<std::vector<SocketAddress>> look_up(const HostAndPort& where) {
   return addresses;
 }
 
-HostAndPort read(const SocketAddress& address) {
+HostAndPort host_and_port(const SocketAddress& address) {
   std::array<char, NI_MAXHOST> host{};
   ::getnameinfo(address.get(), address.length, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST);
   SocketAddress copy = address;
@@ -97,6 +127,17 @@ HostAndPort read(const SocketAddress& address) {
 std::string describe(const HostAndPort& where) {
   return where.host.find(':') == std::string::npos ? fmt::format("{}:{}", where.host, where.port)
                                                    : fmt::format("[{}]:{}", where.host, where.port);
+}
+
+bool is_local(const SocketAddress& address) {
+  SocketAddress copy = address;
+  if (address.storage.ss_family == AF_INET6) {
+    const in6_addr& a = v6(copy).sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(&a))
+      return IN6_IS_ADDR_LOOPBACK(&a) || IN6_IS_ADDR_LINKLOCAL(&a) || (a.s6_addr[0] & 0xfe) == 0xfc;
+    return is_local_v4(a.s6_addr + 12);
+  }
+  return is_local_v4(reinterpret_cast<const std::uint8_t*>(&v4(copy).sin_addr));
 }
 
 SocketAddress own_address(int socket) {
@@ -115,32 +156,32 @@ SocketAddress peer_address(int socket) {
 
 // A caller whose own port is the one it calls, where nobody listens, is answered by itself.
 bool is_connected_to_itself(int socket) {
-  const HostAndPort own = read(own_address(socket)), peer = read(peer_address(socket));
+  const HostAndPort own = host_and_port(own_address(socket)), peer = host_and_port(peer_address(socket));
   return own.port == peer.port && own.host == peer.host;
 }
 
-Result<UniqueFd> listen_at(const HostAndPort& where) {
+Result<UniqueFd> listen_at(const HostAndPort& where, const Listening& listening) {
   auto addresses = look_up(where);
   if (addresses.ok())
     for (const SocketAddress& address : *addresses) {
       UniqueFd socket = listen_on(address);
       if (socket) return socket;
-      if (errno != EADDRNOTAVAIL) return cannot_listen(where);
+      if (errno != EADDRNOTAVAIL) return cannot_listen(where, listening);
     }
   UniqueFd socket = listen_on(any_of(AF_INET6, where.port));
   if (!socket && errno != EADDRINUSE) socket = listen_on(any_of(AF_INET, where.port));
-  if (!socket) return cannot_listen(where);
+  if (!socket) return cannot_listen(where, listening);
   return socket;
 }
 
-Result<UniqueFd> listen_beside(int connected) {
+Result<UniqueFd> listen_beside(int connected, const Listening& listening) {
   UniqueFd socket = listen_on(with_port(own_address(connected), 0));
-  if (!socket) return cannot_listen(read(own_address(connected)));
+  if (!socket) return cannot_listen(host_and_port(own_address(connected)), listening);
   return socket;
 }
 
 std::uint16_t port_of(int socket) {
-  return read(own_address(socket)).port;
+  return host_and_port(own_address(socket)).port;
 }
 
 UniqueFd begin_to_connect(const SocketAddress& to) {
@@ -162,4 +203,4 @@ void send_at_once(int socket) {
   switch_on(socket, IPPROTO_TCP, TCP_NODELAY);
 }
 
-}  // namespace espalier::ranks
+}  // namespace espalier
