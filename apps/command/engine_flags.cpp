@@ -244,6 +244,19 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
             "write_back (when they are evicted)");
   add.value("--cache-remote-reads,--hicache-storage-prefetch-policy", o.cache_remote_reads, "NAME",
             "what is found there is read when that was measured to be quicker than computing (measured), or always");
+  add.section("Fleet");
+  add.value("--disaggregation-mode", o.disaggregation_mode, "NAME",
+            "prefill: compute prompts for other servers, under a router that sends each request to one of both kinds; "
+            "decode: have prompts computed there, and compute what does not come; null: neither");
+  add.value("--disaggregation-bootstrap-port", o.disaggregation_port, "PORT",
+            "where a prefill server is asked for keys and values, at --host; 0 = any");
+  add.value("--disaggregation-timeout", o.disaggregation_seconds, "SECONDS",
+            "that a decode server waits for a prompt's keys and values at most");
+  add.value("--peers", o.peers, "HOST:PORT,...",
+            "servers of the same model that are asked for prefixes that this one lacks; each listens at its "
+            "--peer-port; empty = none");
+  add.value("--peer-port", o.peer_port, "PORT",
+            "where other servers may ask for prefixes of this one, at --host; 0 = nowhere");
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();
 }
 

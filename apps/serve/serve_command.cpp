@@ -150,6 +150,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
                        {"packed_weights", info.packed_weights},
                        {"disk_cache", info.disk_cache},
                        {"remote_cache", info.remote_cache},
+                       {"peers", info.peers},
                        {"models", static_cast<std::int64_t>(models.count())},
                        {"seconds", seconds}});
   }
@@ -174,6 +175,7 @@ void announce(const server::Server& server, const Engine& engine, const std::str
   if (!info.draft_model.empty()) say(fmt::format("  drafts   {}\n", info.draft_model));
   say(fmt::format("  cache    {}\n", info.disk_cache.empty() ? "evicted prefixes are dropped" : info.disk_cache));
   if (!info.remote_cache.empty()) say(fmt::format("           {}\n", info.remote_cache));
+  if (!info.peers.empty()) say(fmt::format("           {}\n", info.peers));
   for (std::size_t i = 1; i < models.count(); ++i)
     say(fmt::format("  {} {}\n", i == 1 ? "others  " : "        ", models.name(i)));
   say(ready + "\n");

@@ -241,6 +241,7 @@ Result<> ServeOptions::settle() {
   ESP_CHECK(check_word(log_format, "log-format", "text|json"));
   ESP_CHECK(check_word(progress, "progress", "auto|bar|plain|json|none"));
   constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;
+  engine.peer_host = server.host;
   if (engine.cache_disk_bytes == kUnset) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
   for (const auto& [flag, option] : keys) {
     const std::string variable = command::environment_twin(flag);

@@ -114,7 +114,15 @@ struct EngineOptions {
   // What is found there is read when that was measured to be quicker than computing, or always: measured | always.
   std::string cache_remote_reads = "measured";
   std::int64_t cache_remote_seconds = 86400;  // that a block lives there unread; 0 = for as long as the server keeps it
-  std::string cache_scratch;                  // where, without a cache_dir: a folder whose files end with the process
+  // Prompts and outputs on separate servers: null | prefill (computes prompts, and gives them to who asks for a request's room) |
+  // decode (asks for them; what does not come in time it computes itself).
+  std::string disaggregation_mode = "null";
+  int disaggregation_port = 8998;       // where a prefill server is asked for them; 0 = any
+  double disaggregation_seconds = 300;  // that a decode server waits for a prompt's keys and values at most
+  std::string peers;                    // others whose prefixes are asked for: "host:port,host:port"; empty = nobody's
+  int peer_port = 0;                    // where others may ask for this server's; 0 = nowhere
+  std::string peer_host = "127.0.0.1";  // the address of both ports
+  std::string cache_scratch;            // where, without a cache_dir: a folder whose files end with the process
   std::string packed_weights_dir;  // packed weights are kept in this folder for the next start; empty = they are not
   std::string packed_weights_load = "auto";  // how they come back: mmap | read | auto (read where memory allows)
   double cache_save_seconds = 10;            // what the end of the engine may take to save prefixes to the cache_dir
@@ -165,6 +173,7 @@ struct ModelInfo {
   std::string packed_weights;  // where they came from or are kept, in words; empty without a folder for them
   std::string disk_cache;      // what goes to disk and where, in words; empty = nothing does
   std::string remote_cache;    // with whom prefixes are shared, without passwords; empty = with nobody
+  std::string peers;           // to whom prefixes are given and from whom they come, in words; empty = nobody
   int threads = 0;
   std::string processors_left_out;         // by --threads 0: "8 efficiency cores"; empty if none
   int max_running = 0, prefill_chunk = 0;  // sequences in one batch; prompt tokens in one step

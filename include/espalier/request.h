@@ -15,6 +15,7 @@
 
 #include "espalier/error.h"
 #include "espalier/grammar.h"
+#include "espalier/handoff.h"
 #include "espalier/sampling.h"
 #include "espalier/types.h"
 
@@ -88,7 +89,8 @@ struct RequestFields {
   std::string tenant;       // who is asking, for fair sharing; empty: nobody in particular
   std::string user;         // of that tenant
   std::optional<std::chrono::milliseconds> deadline;  // waits at most so long to begin
-  int expected_output = 0;  // tokens that requests like it took, for admission; 0: nobody knows
+  int expected_output = 0;              // tokens that requests like it took, for admission; 0: nobody knows
+  std::optional<Handoff> handoff = {};  // its prompt is computed by one server and its output by another
 };
 
 // What a loaded model and its token pool can do. Lengths in tokens.

@@ -123,7 +123,7 @@ struct Engine::Impl {
   void run();
   bool step(Inbox::Contents contents);  // in the team's turn; false: there was nothing to do
   void lead_copiers();
-  void open_disk_cache();
+  Result<> open_disk_cache();
   using Pictures = std::shared_ptr<const PromptPictures>;
   Result<Pictures> pictures_of(const Request& request) const;  // null: it brings none
   Stream admit(Request request, Pictures pictures);            // that the queue has counted
@@ -274,7 +274,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   }
   grammars = std::make_unique<GrammarCache>(files.tokenizer, options.grammar_limits,
                                             static_cast<std::size_t>(options.grammar_cache_bytes));
-  open_disk_cache();
+  ESP_CHECK(open_disk_cache());
   queue.publish(core->status(), 0, 0);
   return success();
 }
@@ -462,8 +462,8 @@ void Engine::Impl::lead_copiers() {
   leading_copier = std::make_unique<LeadingCopier>(*leader, blocks(false, *copier), std::move(shared_states));
 }
 
-void Engine::Impl::open_disk_cache() {
-  if (decoder->sees_both_ways()) return;  // nothing of a text is of use to another
+Result<> Engine::Impl::open_disk_cache() {
+  if (decoder->sees_both_ways()) return success();  // nothing of a text is of use to another
   if (info.window_tokens > 0) window_copier = std::make_unique<WindowKvCopier>(kv.windows(), *team);
   copier = std::make_unique<KvCopier>(kv.tokens(), *team, states.cells() > 0 ? &states : nullptr);
   if (leader) lead_copiers();
@@ -481,11 +481,15 @@ void Engine::Impl::open_disk_cache() {
                              info.kv_type,
                              info.limits.vocabulary,
                              info.limits.pool_tokens};
-  DiskCache disk = espalier::open_disk_cache(parts, metrics, [to = inbox] { to->wake(); });
+  ESP_TRY(DiskCache disk, espalier::open_disk_cache(parts, metrics, [to = inbox] { to->wake(); }));
   info.disk_cache = disk.description;
   info.remote_cache = disk.remote_description;
   if (disk.tier) core->attach(std::move(disk.tier), slots, windows, disk.store_evicted);
-  if (disk.remote) core->share(std::move(disk.remote), disk.remote_policy);
+  info.peers = disk.peers.description;
+  if (disk.remote) core->disk()->share(std::move(disk.remote), disk.remote_policy);
+  if (disk.peers.listener) core->disk()->give(std::move(disk.peers.listener), disk.peers.pieces_a_step);
+  if (disk.peers.pulls) core->disk()->pull(std::move(*disk.peers.pulls), metrics.peers);
+  return success();
 }
 
 Result<Engine::Impl::Pictures> Engine::Impl::pictures_of(const Request& request) const {

@@ -4,6 +4,7 @@
 
 #include "base/metrics.h"
 #include "cache/disk/disk_tier.h"
+#include "cache/peers/peer_counters.h"
 #include "cache/remote/remote_counters.h"
 #include "engine/pictures/picture_counters.h"
 
@@ -43,6 +44,7 @@ struct EngineMetrics {
   Histogram request_prompt_tokens{tokens()}, request_generated_tokens{tokens()}, batch_size{batch()};
   DiskTierCounters disk;
   RemoteTierCounters remote;
+  PeerCounters peers;
   PictureCounters pictures;
   Gauge generation_rate;  // tokens per second: a mean over about the last second with work
   Gauge expected_step;    // what the step under way, or the last one, was expected to take; 0: nothing was known yet

@@ -81,6 +81,14 @@ Result<> check_integers(const EngineOptions& o) {
   if (o.cache_remote_seconds < 0 || o.cache_remote_seconds > INT32_MAX)
     return refused("cache-remote-ttl", std::to_string(o.cache_remote_seconds),
                    "0 to 2147483647 seconds (0 = for as long as the server keeps it)");
+  for (const auto& [flag, port] :
+       {std::pair{"disaggregation-bootstrap-port", o.disaggregation_port}, std::pair{"peer-port", o.peer_port}})
+    if (port < 0 || port > UINT16_MAX) return refused(flag, std::to_string(port), "0 to 65535");
+  if (!(o.disaggregation_seconds > 0 && o.disaggregation_seconds <= 86400))
+    return refused("disaggregation-timeout", fmt::format("{}", o.disaggregation_seconds), "above 0 and at most 86400");
+  if (o.disaggregation_mode != "null" && !o.radix_cache)
+    return bad_request("--disaggregation-mode needs the prefix cache; leave --disable-radix-cache out",
+                       "disable_radix_cache");
   if (o.max_states == 1) return refused("max-mamba-cache-size", "1", "at least 2 (0 = what fits)");
   if (o.max_total_tokens == 1) return refused("max-total-tokens", "1", "at least 2 (0 = what fits)");
   return success();

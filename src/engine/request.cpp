@@ -147,6 +147,20 @@ std::string_view Request::adapter_in(std::string_view scope) {
   return scope.substr(0, scope.find('|'));
 }
 
+// Of a request whose other part another server computes, only what is this one's. Log-probabilities of the prompt are the
+// first's to tell.
+void keep_own_part(RequestFields& fields) {
+  if (!fields.handoff) return;
+  if (fields.handoff->part == Handoff::Part::output) {
+    fields.logprobs.prompt_start = -1;
+    return;
+  }
+  SamplingParams& sampling = fields.sampling;
+  sampling.max_new_tokens = std::min(sampling.max_new_tokens.value_or(1), 1);
+  sampling.min_new_tokens = 0;
+  fields.json_closing = false;
+}
+
 Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   ESP_CHECK(check_purpose(fields, limits));
   ESP_CHECK(check_prompt(fields.prompt, limits));
@@ -158,6 +172,7 @@ Result<Request> Request::make(RequestFields fields, const ModelLimits& limits) {
   for (const TokenId id : fields.prediction)
     if (id < 0 || id >= limits.vocabulary)
       return bad_request("a predicted token is outside the vocabulary", "prediction");
+  keep_own_part(fields);
   const SamplingParams& sampling = fields.sampling;
   if (!sampling.stop.empty() && !limits.has_tokenizer)
     return bad_request("stop strings need a tokenizer, and this model has none; use stop_token_ids", "stop");

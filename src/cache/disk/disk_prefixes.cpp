@@ -13,6 +13,7 @@ DiskPrefixes::DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, Slot
 DiskPrefixes::~DiskPrefixes() {
   tree_.observe(nullptr);
   if (remote_) remote_->tier().stop();
+  if (pulls_) pulls_->stop();
   try {
     settle_copies();
   } catch (...) {  // a device that fails now loses only what would have been kept
@@ -24,6 +25,7 @@ void DiskPrefixes::settle_copies() {
   copier_.settle();
   tier_->filled();
   if (remote_) remote_->filled();
+  if (given_) given_->filled();
   copied_from_.clear();
 }
 
@@ -185,6 +187,7 @@ void DiskPrefixes::clear() {
   last_ = {};
   last_windows_ = {};
   if (remote_) remote_->clear();
+  if (pulls_) pulls_->clear();
   tier_->clear();
 }
 

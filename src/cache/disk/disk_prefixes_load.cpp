@@ -7,9 +7,10 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostLoads = 4;  // at the same time; more requests wait for their turn
-constexpr int kMostTries = 3;          // loads for one request: a disk that keeps failing must not hold it
-constexpr int kLeastShared = 16;       // tokens for which a request waits for another's load
+constexpr std::size_t kMostLoads = 4;   // at the same time; more requests wait for their turn
+constexpr std::size_t kMostPulls = 64;  // likewise, where others compute prompts: most of them wait for those
+constexpr int kMostTries = 3;           // loads for one request: a disk that keeps failing must not hold it
+constexpr int kLeastShared = 16;        // tokens for which a request waits for another's load
 
 int blocks_of_tokens(int tokens) {
   return (tokens + kBlockTokens - 1) / kBlockTokens;
@@ -36,17 +37,15 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
     load->owners.insert(request.owner);
     return !load->done;
   }
-  if ((!tier_->on() && !remote_) || memory.loads >= kMostTries) return false;
+  if ((!tier_->on() && !remote_ && !pulls_) || memory.loads >= kMostTries) return false;
   if (remote_ && remote_->is_asking(request.owner)) return true;
   if (memory.version == tier_->catalogue().version() && memory.matched == request.matched) return false;
-  const Plan plan = tree_.cells() != nullptr ? plan_to_state(request) : plan_of(request);
-  if (remote_ && !std::exchange(memory.asked_others, true) &&
-      remote_->ask(request.owner, request.key, std::max(plan.end, plan.held), request.limit))
-    return true;
+  Plan plan = tree_.cells() != nullptr ? plan_to_state(request) : plan_of(request);
+  if (asks_others(request, memory, plan)) return true;
   const int gain = plan.end - request.matched;
   const int slots = windows_ ? plan.end - plan.held : gain;
   if (gain > 0 && slots > request.room) return false;  // asked again when there is room
-  if (gain > 0 && loads_.size() >= kMostLoads) return true;
+  if (gain > 0 && loads_.size() >= (pulls_ ? kMostPulls : kMostLoads)) return true;
   if (gain <= 0 || !pays(plan, gain)) {
     memory.version = tier_->catalogue().version();
     memory.matched = request.matched;
@@ -54,6 +53,19 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
   }
   ++memory.loads;
   return begin(request, plan);
+}
+
+// Whether an answer is waited for. What another server computes for this request is part of the plan at once.
+bool DiskPrefixes::asks_others(const LoadRequest& request, DiskMemory& memory, Plan& plan) {
+  const int held = std::max(plan.end, plan.held);
+  if (pulls_ && request.handoff != nullptr && !std::exchange(memory.asked_room, true) &&
+      pulls_->ask(request.owner, *request.handoff, request.key, held, request.limit)) {
+    memory.asked_others = true;
+    plan = plan_of(request);
+    return false;
+  }
+  return remote_ && !std::exchange(memory.asked_others, true) &&
+         remote_->ask(request.owner, request.key, held, request.limit);
 }
 
 // What others have was weighed when they answered; the rest of the plan is from disk, or in memory.
@@ -268,6 +280,7 @@ void DiskPrefixes::add_window_uses(std::vector<WindowUse>& to) const {
 
 void DiskPrefixes::collect(int most_pieces) {
   settle_copies();
+  if (given_) given_->collect(most_pieces);
   for (DiskTier::Loaded& piece : tier_->collect()) arrived_.push_back(std::move(piece));
   for (; most_pieces > 0 && !arrived_.empty(); --most_pieces) {
     take(arrived_.front());
@@ -280,6 +293,7 @@ void DiskPrefixes::collect(int most_pieces) {
 int DiskPrefixes::forget(std::uint64_t owner) {
   int read = 0;
   if (remote_) remote_->forget(owner);
+  if (pulls_) pulls_->forget(owner);
   std::erase_if(loads_, [&](Load& load) {
     if (load.owners.erase(owner) == 0) return false;
     const bool whole = !load.state || (load.done && load.pin.length() == static_cast<int>(load.tokens.size()));

@@ -30,9 +30,9 @@ DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder,
       stride_(aligned(std::max<std::uint64_t>(options_.block_bytes, 1))),
       rates_(stride_ / kBlockTokens, options_.weighs),
       counters_(counters),
-      foreign_reader_(options_.foreign
-                          ? std::make_unique<BackgroundPool>(BackgroundPool::Options{"remote-r", 1, kMostTasks})
-                          : nullptr),
+      foreign_reader_(options_.foreign_threads > 0 ? std::make_unique<BackgroundPool>(BackgroundPool::Options{
+                                                         "remote-r", options_.foreign_threads, kMostTasks})
+                                                   : nullptr),
       reader_({"disk-r", 1, kMostTasks}),
       writer_({"disk-w", 1, kMostTasks}) {
   while (static_cast<std::uint64_t>(2 * piece_blocks_) * stride_ <= kPieceBytes && piece_blocks_ < 1024)
@@ -190,7 +190,8 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   for (const auto& range : ranges) {
     const PrefixCatalogue::File& file = *catalogue_.file(range.file);
     for (int done = 0; done < range.count;) {
-      const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
+      const int most = file.foreign ? std::min(piece_blocks_, file.foreign->piece_blocks()) : piece_blocks_;
+      const int blocks = std::min(range.count - done, most), first = range.first + done;
       Reading& reading = readings.emplace_back();
       reading.load = id;
       reading.file = range.file;
@@ -209,12 +210,15 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   if (!readings.empty()) readings.back().last = true;
   catalogue_.touch(scope, tokens.first(std::min(tokens.size(), static_cast<std::size_t>(first_block * kBlockTokens))));
   loads_.emplace(id, flag);
-  // Pieces come in order, so one thread reads them all, what is our own among them too.
+  // Pieces come in order: one thread reads all of a load, what is our own among them too.
   const bool foreign = std::ranges::any_of(readings, [](const Reading& r) { return r.foreign != nullptr; });
   if (!std::ranges::all_of(readings, [](const Reading& r) { return r.foreign != nullptr; })) counters_.loads.add();
-  BackgroundPool& reader = foreign ? *foreign_reader_ : reader_;
-  for (Reading& reading : readings)
-    reader.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
+  if (foreign)
+    foreign_reader_->submit(
+        [this, readings = std::move(readings), flag](const CancelFlag&) { read_all(readings, flag); });
+  else
+    for (Reading& reading : readings)
+      reader_.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
   return id;
 }
 
@@ -241,7 +245,24 @@ void DiskTier::cancel(LoadId load) {
   loads_.erase(found);
 }
 
-// On the reading thread.
+void DiskTier::read_all(const std::vector<Reading>& readings, const CancelFlag& cancelled) {
+  for (const Reading& reading : readings) read(reading, cancelled);
+}
+
+// A buffer to read into, once there is something to read; the result says why there is none.
+IoBuffer DiskTier::buffer_for(const Reading& reading, ReadResult& result) {
+  if (reading.foreign) {
+    if (auto there = reading.foreign->await(reading.first_block); !there.ok()) {
+      result.why = there.error().message;
+      result.damaged = true;
+      return {};
+    }
+  }
+  if (trouble_ && !reading.foreign) return {};
+  return read_buffers_->acquire();
+}
+
+// On a reading thread.
 void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   ReadResult result;
   result.file = reading.file;
@@ -251,7 +272,7 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   result.loaded.last = reading.last;
   result.loaded.foreign = reading.foreign != nullptr;
   IoBuffer buffer;
-  if (!cancelled.cancelled() && (!trouble_ || reading.foreign)) buffer = read_buffers_->acquire();
+  if (!cancelled.cancelled()) buffer = buffer_for(reading, result);
   if (!buffer.valid() || cancelled.cancelled()) {
     result.cancelled = cancelled.cancelled();
     result.loaded.failed = true;

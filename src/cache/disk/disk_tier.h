@@ -48,7 +48,7 @@ struct DiskTierOptions {
   std::uint64_t host_bytes = 0;   // in the host's memory, before the disk
   std::uint64_t block_bytes = 0;  // keys and values of kBlockTokens tokens
   std::function<void()> wake;     // from a thread of the tier: collect() has something
-  bool foreign = false;           // blocks of others are read too (add_foreign), by a third thread
+  unsigned foreign_threads = 0;   // blocks of others are read too (add_foreign), by so many threads more
   bool weighs = true;             // reads what was measured to be quicker than computing; false: whatever there is
   FileFault fault;
   IoBuffers::Pin pin;
@@ -171,6 +171,8 @@ class DiskTier {
   void submit(Writing writing);
   void write(Writing writing);
   void read(const Reading& reading, const CancelFlag& cancelled);
+  void read_all(const std::vector<Reading>& readings, const CancelFlag& cancelled);
+  IoBuffer buffer_for(const Reading& reading, ReadResult& result);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);

@@ -5,6 +5,7 @@
 // Fails:   as the one who has them does. What failed is not asked for again.
 #pragma once
 
+#include <limits>
 #include <span>
 
 #include "espalier/error.h"
@@ -15,6 +16,9 @@ namespace espalier {
 class ForeignBlocks {
  public:
   virtual ~ForeignBlocks() = default;
+  // Waits until block `first_block` is there, or on its way; holds no memory of the tier.
+  virtual Result<> await(int /*first_block*/) { return success(); }
+  virtual int piece_blocks() const { return std::numeric_limits<int>::max(); }  // of one read() at most
   // All blocks that `into` has room for, from number `first_block` of the sequence on.
   virtual Result<> read(int first_block, std::span<std::byte> into) = 0;
 };

@@ -47,6 +47,7 @@ class BlockNamer {
   // The names of all whole blocks of `tokens`. Names of blocks that `known` begins with are taken from there.
   BlockChain chain(std::string_view scope, std::span<const TokenId> tokens, const BlockChain* known = nullptr) const;
   const BlockName& model() const { return model_; }  // a hash of the model key
+  const std::string& secret() const { return secret_; }
 
  private:
   BlockName root(std::string_view scope) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checksum.h"
@@ -52,24 +53,31 @@ BlockHeader block_header(const BlockName& model, const BlockChain& chain, int bl
   return header;
 }
 
-Result<std::span<const std::byte>> block_data(const BlockName& model, const BlockChain& chain, int block,
-                                              std::span<const std::byte> value, std::size_t data_bytes) {
-  if (value.size() != kBlockHeader + data_bytes)
-    return bad_file(fmt::format("a block has {} bytes instead of {}", value.size(), kBlockHeader + data_bytes));
+Result<> check_block(const BlockName& model, const BlockChain& chain, int block, const BlockHeader& header,
+                     std::span<const std::byte> data) {
   Fixed fixed{};
-  std::memcpy(&fixed, value.data(), sizeof fixed);
+  std::memcpy(&fixed, header.data(), sizeof fixed);
   if (std::string_view(fixed.magic, sizeof fixed.magic) != kMagic) return bad_file("a value is no block of ours");
   if (fixed.version != kVersion)
     return bad_file(fmt::format("a block has version {}, this program reads {}", fixed.version, kVersion));
   if (sum_of(fixed) != fixed.header_checksum) return bad_file("a block's header does not match its checksum");
-  Fixed wanted = fixed_of(model, chain, block, data_bytes);
+  Fixed wanted = fixed_of(model, chain, block, data.size());
   wanted.header_checksum = fixed.header_checksum;
   wanted.data_checksum = fixed.data_checksum;
   if (std::memcmp(&wanted, &fixed, sizeof fixed) != 0)
     return bad_file("a block is of another model, another place or other tokens");
-  const auto data = value.subspan(kBlockHeader);
   if (checksum(data) != fixed.data_checksum) return bad_file("a block does not match its checksum");
-  return data;
+  return success();
+}
+
+Result<std::span<const std::byte>> block_data(const BlockName& model, const BlockChain& chain, int block,
+                                              std::span<const std::byte> value, std::size_t data_bytes) {
+  if (value.size() != kBlockHeader + data_bytes)
+    return bad_file(fmt::format("a block has {} bytes instead of {}", value.size(), kBlockHeader + data_bytes));
+  BlockHeader header;
+  std::ranges::copy(value.first(kBlockHeader), header.begin());
+  ESP_CHECK(check_block(model, chain, block, header, value.subspan(kBlockHeader)));
+  return value.subspan(kBlockHeader);
 }
 
 }  // namespace espalier

@@ -27,6 +27,10 @@ using BlockHeader = std::array<std::byte, kBlockHeader>;
 
 BlockHeader block_header(const BlockName& model, const BlockChain& chain, int block, std::span<const std::byte> data);
 
+// Whether a header and the data that came behind it are this block's.
+Result<> check_block(const BlockName& model, const BlockChain& chain, int block, const BlockHeader& header,
+                     std::span<const std::byte> data);
+
 // The data of a value that was kept under the name of this block, `data_bytes` of it.
 Result<std::span<const std::byte>> block_data(const BlockName& model, const BlockChain& chain, int block,
                                               std::span<const std::byte> value, std::size_t data_bytes);

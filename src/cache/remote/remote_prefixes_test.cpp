@@ -42,7 +42,7 @@ struct Server {
     if (wish.late) copier.settle_late();
     DiskTierOptions options;
     options.block_bytes = kBlockTokens * sizeof(Value);
-    options.foreign = true;
+    options.foreign_threads = 1;
     options.wake = [this] { wake(); };
     auto tier = DiskTier::open(options, disk_counters).value();
     RemoteTierOptions remote;

@@ -36,6 +36,7 @@ enum class RemotePolicy {
   write_through,            // as soon as it is there
   write_through_selective,  // when it was used a second time
   write_back,               // when it is evicted
+  never,                    // others come for it (cache/peers/)
 };
 
 // Where others are asked, and within which bounds.
@@ -93,6 +94,7 @@ class RemoteTier {
   void computed(int tokens, double seconds);
   void forget();  // which blocks others have
   RemoteTierCounters& counters() { return counters_; }
+  const std::string& shown() const { return options_.shown; }
   std::size_t stride() const { return options_.stride; }
   int piece_blocks() const { return piece_blocks_; }
 

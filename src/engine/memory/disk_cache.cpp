@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr unsigned kPullingThreads = 32;  // prompts that are waited for at the same time
+
 // Who may read what is kept: this machine, which knows when files were changed, or others too, whose copies have other times.
 enum class KeyReach { machine, fleet };
 
@@ -170,13 +172,13 @@ std::optional<RemoteWish> wish_to_share(const DiskCacheParts& p) {
   if (!wish.ok() || !*wish) return std::nullopt;
   if (p.states.cells() == 0 && p.window_copier == nullptr) return *wish;
   log::warning(
-      "prefixes are not shared (--cache-remote): this model keeps recurrent states, which are not taken along");
+      "prefixes are not shared with other servers: this model keeps recurrent states, which are not taken along");
   return std::nullopt;
 }
 
 }  // namespace
 
-DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::function<void()> wake) {
+Result<DiskCache> open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::function<void()> wake) {
   DiskTierCounters& counters = metrics.disk;
   DiskCache cache;
   const EngineOptions& o = p.options;
@@ -203,7 +205,7 @@ DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::
   const std::string computed = keep || wish ? computed_print(p) : std::string();
   if (keep) tier.key = disk_cache_key(p, KeyReach::machine, computed);
   tier.wake = wake;
-  tier.foreign = wish.has_value();
+  if (wish && (wish->asks() || wish->pulls)) tier.foreign_threads = wish->pulls ? kPullingThreads : 1;
   if (const device::Device* device = p.kv.tokens().device(); device != nullptr)
     tier.pin = [device](std::span<std::byte> memory) { return device->pin(memory); };
   auto opened = DiskTier::open(tier, counters);
@@ -219,11 +221,14 @@ DiskCache open_disk_cache(const DiskCacheParts& p, EngineMetrics& metrics, std::
   cache.tier = std::move(opened).value();
   cache.description = description(*cache.tier, tier, cache.store_evicted);
   if (!wish) return cache;
-  cache.remote = open_remote_tier(
-      *wish, o, {disk_cache_key(p, KeyReach::fleet, computed), cache.tier->block_stride(), std::move(wake), tier.pin},
-      metrics.remote);
-  cache.remote_policy = wish->policy;
-  cache.remote_description = fmt::format("prefixes are shared through {}", wish->address.shown());
+  const RemoteParts remote{disk_cache_key(p, KeyReach::fleet, computed), cache.tier->block_stride(), std::move(wake),
+                           tier.pin};
+  if (wish->asks()) {
+    cache.remote = open_remote_tier(*wish, o, remote, metrics.remote);
+    cache.remote_policy = wish->policy;
+    cache.remote_description = fmt::format("prefixes are shared through {}", cache.remote->shown());
+  }
+  ESP_TRY(cache.peers, open_peers(*wish, o, remote, metrics.peers));
   return cache;
 }
 

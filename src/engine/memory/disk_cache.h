@@ -5,7 +5,8 @@
 // version of the numerics and of the files' form, and the bits that this very engine computes for a short text. So a file of another model, machine
 // or version is never looked at; docs/decisions/cache-tiers.md says why sampling is enough.
 //
-// Threads: before the engine thread starts. Fails: a tier that cannot be had is a warning and no tier.
+// Threads: before the engine thread starts. Fails: a tier that cannot be had is a warning and no tier; cannot_bind: the port for
+// other servers is not free.
 #pragma once
 
 #include <functional>
@@ -46,7 +47,8 @@ struct DiskCache {
   std::unique_ptr<RemoteTier> remote;
   RemotePolicy remote_policy = RemotePolicy::write_through;
   std::string remote_description;
+  PeerParts peers;
 };
-DiskCache open_disk_cache(const DiskCacheParts& parts, EngineMetrics& metrics, std::function<void()> wake);
+Result<DiskCache> open_disk_cache(const DiskCacheParts& parts, EngineMetrics& metrics, std::function<void()> wake);
 
 }  // namespace espalier

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/memory/remote_cache.h"
+
 namespace espalier {
 namespace {
 
@@ -90,7 +92,7 @@ PoolPlan plan_pool(const PoolWish& wish, const MemoryRoom& room, std::size_t sta
                        wish.options.cache_host_bytes > 0 || wish.options.cache_host_ratio > 0;
   // What is shared with other servers is whole tokens.
   const bool together =
-      wish.options.window_ratio >= 1 || (to_disk && states_bytes > 0) || !wish.options.cache_remote.empty();
+      wish.options.window_ratio >= 1 || (to_disk && states_bytes > 0) || shares_prefixes(wish.options);
   if (windows.seen.rule == Visibility::Rule::all || together) return {slots_with(whole), one_space};
   const PoolCost apart(wish, windows);
   const int slots = slots_with(apart);

@@ -145,6 +145,7 @@ bool Admission::is_being_read(Sequence& s) {
   DiskPrefixes::LoadRequest load{s.arrival, s.key(), s.match_limit()};
   load.matched = s.peeked.last.length;
   if (sequences_.in_batch() > 0) load.room = memory_.room();
+  if (const auto& handoff = s.request->fields().handoff) load.handoff = &*handoff;
   return memory_.disk()->wait_for(load, s.on_disk);
 }
 

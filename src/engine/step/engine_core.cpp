@@ -9,6 +9,11 @@ namespace {
 
 constexpr double kTowerSlice = 0.02;  // seconds of the tower, when nothing else is to be done
 
+// The tree's scope of a text of so many tokens.
+std::string scope_of(const RopeLengths& ropes, const std::string& scope, std::size_t tokens) {
+  return ropes.scope(scope, ropes.of(static_cast<std::int64_t>(tokens)));
+}
+
 }  // namespace
 
 EngineCore::EngineCore(CoreOptions options, StepRunner& runner, int slots, EngineMetrics& metrics, Now now)
@@ -54,6 +59,7 @@ void EngineCore::add(const Arrival& arrival) {
   metrics_.requests.add();
   metrics_.prompt_tokens.add(request.prompt().size());
   metrics_.request_prompt_tokens.observe(static_cast<double>(request.prompt().size()));
+  rooms_.arrives(request);
   any_deadline_ = any_deadline_ || request.fields().deadline.has_value();
   const auto now = now_();
   for (int choice = 0; choice < request.sampling().n; ++choice)
@@ -128,6 +134,7 @@ void EngineCore::abort_all(const Error& why) {
   sequences_.for_each([&](Sequence& s) {
     FinishEvent event = ends_.of(s, FinishReason::abort, why);
     reuse_.release(s);
+    rooms_.leaves(s, now_());
     s.channel->publish({std::move(event)});
   });
   sequences_.running.clear();
@@ -150,8 +157,10 @@ int EngineCore::abort(std::string_view id, IdMatch how) {
 }
 
 void EngineCore::remove(std::span<const Sequence* const> gone) {
-  if (memory_.disk() != nullptr)
-    for (const Sequence* s : gone) memory_.disk()->forget(s->arrival);
+  for (const Sequence* s : gone) {
+    if (memory_.disk() != nullptr) memory_.disk()->forget(s->arrival);
+    rooms_.leaves(*s, now_());
+  }
   sequences_.remove(gone);
 }
 
@@ -179,7 +188,7 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   if (!options_.radix_cache)
     return bad_request("nothing can be pinned: the prefix cache is off", "disable_radix_cache");
   // All tokens that are held, and the last state among them.
-  const std::string scope = scope_of(wish.scope, wish.tokens.size());
+  const std::string scope = scope_of(options_.rope_lengths, wish.scope, wish.tokens.size());
   const std::vector<TokenId> tokens = key_of(wish.tokens, wish.pictures, options_.vocabulary);
   const std::vector<TokenSpan> whole = whole_pictures(wish.pictures);
   StateCell state = memory_.tree().match({scope, tokens, whole}).state;
@@ -189,19 +198,14 @@ Result<PinInfo> EngineCore::pin(const PinWish& wish) {
   return pins().hold(wish, std::move(match), now_());
 }
 
-// Of a text of so many tokens.
-std::string EngineCore::scope_of(const std::string& scope, std::size_t tokens) const {
-  return options_.rope_lengths.scope(scope, options_.rope_lengths.of(static_cast<std::int64_t>(tokens)));
-}
-
 int EngineCore::cached(const Request& request) const {
   if (!options_.radix_cache) return 0;
-  const std::string scope = scope_of(request.scope(), request.prompt().size());
+  const std::string scope = scope_of(options_.rope_lengths, request.scope(), request.prompt().size());
   return memory_.tree().peek({scope, request.prompt()}).length;
 }
 
 int EngineCore::bring(const Request& request, int end) {
-  const std::string scope = scope_of(request.scope(), request.prompt().size());
+  const std::string scope = scope_of(options_.rope_lengths, request.scope(), request.prompt().size());
   const auto tokens =
       std::span(request.prompt()).first(std::min(request.prompt().size(), static_cast<std::size_t>(end)));
   return options_.radix_cache ? memory_.bring({scope, tokens}) : 0;

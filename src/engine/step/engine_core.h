@@ -13,6 +13,7 @@
 #include "engine/draft/draft_plan.h"
 #include "engine/draft/layer_guesser.h"
 #include "engine/memory/compaction.h"
+#include "engine/memory/handoff_rooms.h"
 #include "engine/output/row_choice.h"
 #include "engine/pooled/pooler.h"
 #include "engine/schedule/admission.h"
@@ -36,9 +37,7 @@ class EngineCore {
   void attach(std::unique_ptr<DiskTier> tier, SlotCopier& copier, WindowCopier* windows, bool store_evicted) {
     memory_.attach(std::move(tier), copier, windows, store_evicted);
   }
-  void share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy) {  // of a core with a tier
-    memory_.disk()->share(std::move(remote), policy);
-  }
+  DiskPrefixes* disk() { return memory_.disk(); }          // null: nothing was attached
   void give_prefixes(DiskTier::Time until);                // what waits to be shared
   void attach(Guesser& model) { drafts_.use(model); }      // it outlives the core
   void attach(LayerGuesser& layer);                        // likewise
@@ -74,7 +73,6 @@ class EngineCore {
 
   std::unique_ptr<Sequence> new_choice(const Arrival& arrival, int choice, Sequence::Clock::time_point now);
   void remove(std::span<const Sequence* const> gone);
-  std::string scope_of(const std::string& scope, std::size_t tokens) const;
 
   // plan_step.cpp
   StepPlan plan();
@@ -104,6 +102,7 @@ class EngineCore {
   FairShare shares_;  // outlives every sequence
   ExpectedDemand demand_;
   SequenceMemory memory_;  // likewise
+  HandoffRooms rooms_{memory_};
   SequenceLists sequences_;
   Drafts drafts_;
   RequestEnds ends_;

@@ -17,6 +17,7 @@ constexpr int kAllPieces = 1 << 20;  // of prefixes that were read from disk
 StepPlan EngineCore::plan() {
   StepPlan plan;
   if (memory_.disk() != nullptr) memory_.disk()->collect(sequences_.running.empty() ? kAllPieces : 1);
+  rooms_.release_given();
   drop_expired();
   drop_unseen();
   if (!pins().empty()) pins().drop_expired(now_());

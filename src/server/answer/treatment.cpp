@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 
 namespace espalier::server {
 
@@ -20,6 +21,27 @@ int priority_of(const net::HttpRequest& http, int field) {
   int priority = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), priority);
   return error == std::errc() && end == text.data() + text.size() ? priority : 0;
+}
+
+std::optional<Handoff> handoff_of(const Call& call, std::size_t i) {
+  if (!call.model || !call.model->engine) return std::nullopt;
+  const std::string& mode = call.model->engine->options().disaggregation_mode;
+  if (mode == "null" || !call.body.is_object()) return std::nullopt;
+  const auto field = [&](std::string_view name) -> const Json* {
+    const Json* value = find_field(call.body, name);
+    if (value == nullptr || !value->is_array()) return value;
+    return i < value->size() ? &(*value)[i] : nullptr;
+  };
+  const Json *const host = field("bootstrap_host"), *const port = field("bootstrap_port"),
+                    *const room = field("bootstrap_room");
+  if (room == nullptr || !room->is_number_integer()) return std::nullopt;
+  Handoff handoff;
+  handoff.part = mode == "prefill" ? Handoff::Part::prompt : Handoff::Part::output;
+  handoff.room = room->get<std::uint64_t>();
+  if (host != nullptr && host->is_string()) handoff.host = host->get<std::string>();
+  const std::int64_t number = port != nullptr && port->is_number_integer() ? port->get<std::int64_t>() : 0;
+  if (number > 0 && number <= UINT16_MAX) handoff.port = static_cast<int>(number);
+  return handoff;
 }
 
 }  // namespace espalier::server

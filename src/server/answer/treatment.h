@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ std::string cache_scope(const Service& service, const net::HttpRequest& http, st
 // The priority of a request: its field, else the header x-priority.
 int priority_of(const net::HttpRequest& http, int field);
 
+// What a router said of the other server of this request (bootstrap_host, bootstrap_port, bootstrap_room; of a batch, lists): on a
+// server that computes only prompts or only outputs, else nothing.
+std::optional<Handoff> handoff_of(const Call& call, std::size_t i);
+
 // `asked`: cache_salt, extra_key, priority, background, user and deadline_ms of a body; i: which of its prompts it is, for
 // the adapter.
 template <typename Fields>
@@ -30,6 +35,7 @@ RequestFields treatment(const Call& call, const Fields& asked, std::string id, s
   fields.background = asked.background || (call.http.own_work && call.http.own_work->later);
   fields.tenant = KeyRing::tenant(call.http);
   fields.user = asked.user;
+  fields.handoff = handoff_of(call, i);
   if (asked.deadline_ms) fields.deadline = std::chrono::milliseconds(*asked.deadline_ms);
   return fields;
 }

@@ -194,6 +194,22 @@ constexpr RemoteCounterRow kRemoteDrops[] = {
     {"gone", "", &RemoteTierCounters::dropped_tokens_gone},
 };
 
+struct PeerCounterRow {
+  std::string_view name, help;
+  const Counter PeerCounters::* value;
+};
+constexpr PeerCounterRow kPeerCounters[] = {
+    {"wishes", "Questions of other servers for blocks of this one's memory", &PeerCounters::wishes},
+    {"given_tokens", "Tokens that other servers were given", &PeerCounters::given_tokens},
+    {"given_bytes", "Bytes of these", &PeerCounters::given_bytes},
+    {"refused", "Connections that were refused: another secret, or too many", &PeerCounters::refused},
+    {"rooms", "Requests whose prompts other servers were asked for (bootstrap_room)", &PeerCounters::rooms},
+    {"rooms_unneeded", "Such requests whose prompts were cached here", &PeerCounters::rooms_unneeded},
+    {"rooms_failed", "Such requests of which not all came; the rest was computed here", &PeerCounters::rooms_failed},
+    {"pulled_tokens", "Tokens that came for them", &PeerCounters::pulled_tokens},
+    {"pulled_bytes", "Bytes of these", &PeerCounters::pulled_bytes},
+};
+
 struct RemoteGaugeRow {
   std::string_view name, help;
   const Gauge RemoteTierCounters::* value;
@@ -311,6 +327,24 @@ void write_remote(MetricsText& text, const AllSeen& all) {
   }
 }
 
+// Of servers that give to others, or have prompts computed elsewhere.
+void write_peers(MetricsText& text, const AllSeen& all) {
+  const auto has_some = [](const Seen& seen) { return !seen.model->info().peers.empty(); };
+  if (std::ranges::none_of(all, has_some)) return;
+  const auto each = [&](auto value) {
+    for (const Seen& seen : all)
+      if (has_some(seen)) text.sample(value(seen.metrics().peers), seen.ours);
+  };
+  for (const auto& row : kPeerCounters) {
+    text.counter("espalier_peers_" + std::string(row.name), row.help);
+    each([&](const PeerCounters& of) { return static_cast<double>((of.*row.value).value()); });
+  }
+  text.counter("espalier_peers_pulled_seconds", "Time that they took, waits between blocks of a piece included");
+  each([](const PeerCounters& of) { return static_cast<double>(of.pulled_microseconds.value()) / 1e6; });
+  text.gauge("espalier_peers_asking", "Questions of other servers that are being answered");
+  each([](const PeerCounters& of) { return of.asking.value(); });
+}
+
 // Of servers whose models take them.
 void write_pictures(MetricsText& text, const AllSeen& all) {
   const auto takes_some = [](const Seen& seen) { return seen.model->limits().takes_pictures; };
@@ -382,6 +416,7 @@ void write_engines(MetricsText& text, const ModelSet& models, std::string_view c
   write_rows(text, all, false);
   write_disk(text, all);
   write_remote(text, all);
+  write_peers(text, all);
   write_ranks(text, all);
   write_pictures(text, all);
   if (compat != "none") write_sglangs(text, all);

@@ -99,9 +99,20 @@ constexpr FieldRow<F> kRows[] = {
     {"modalities", &read_modalities, "text", "only text"},
 };
 
-constexpr std::string_view kAccepted[] = {
-    "store",          "metadata",    "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "session_id",
-    "routed_dp_rank", "log_metrics", "no_logs",           "custom_labels",    "guided_decoding_backend"};
+constexpr std::string_view kAccepted[] = {"store",
+                                          "metadata",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          "prompt_cache_retention",
+                                          "session_id",
+                                          "routed_dp_rank",
+                                          "log_metrics",
+                                          "no_logs",
+                                          "custom_labels",
+                                          "guided_decoding_backend",
+                                          "bootstrap_host",
+                                          "bootstrap_port",
+                                          "bootstrap_room"};
 
 }  // namespace
 

@@ -109,7 +109,7 @@ Result<net::HttpResponse> model_info(Service& service, const ServedModel& model,
   const auto name_of = [](const auto* format) { return format == nullptr ? std::string() : std::string(format->name); };
   json.field_or_null("reasoning_parser", name_of(model.thinking_format));
   json.field_or_null("tool_call_parser", name_of(model.call_format));
-  json.field("disaggregation_mode", "null")
+  json.field("disaggregation_mode", model.engine->options().disaggregation_mode)
       .field("has_image_understanding", model.media != nullptr && model.limits().takes_pictures);
   json.field("has_audio_understanding", false).field("model_type", info.model_type);
   json.key("architectures").open('[').value(info.architecture).close(']');
@@ -162,12 +162,21 @@ void write_engine_options(JsonWriter& json, const ServedModel& model) {
   json.field("remote_cache", info.remote_cache).field("cache_remote_policy", options.cache_remote_policy);
   json.field("cache_remote_prefix", options.cache_remote_prefix)
       .field("cache_remote_ttl", options.cache_remote_seconds);
+  json.field("disaggregation_mode", options.disaggregation_mode)
+      .field("disaggregation_bootstrap_port", options.disaggregation_port)
+      .field("peers", info.peers);
   json.field("packed_weights_cache", options.packed_weights_dir).field("packed_weights", info.packed_weights);
   json.field("target_itl", options.target_itl_ms).field("fair_tenants", options.fair_tenants);
   json.field("speculative_algorithm", options.speculative).field("speculative_draft_model_path", options.draft_model);
   json.field("max_mamba_cache_size", info.state_cells).field("state_bytes", info.state_bytes);
   json.field("swa_full_tokens_ratio", options.window_ratio).field("window_tokens", info.window_tokens);
   json.field("max_total_num_tokens", info.limits.pool_tokens).field("max_total_tokens", info.limits.pool_tokens);
+}
+
+void write_peers(JsonWriter& json, const PeerCounters& peers) {
+  json.key("peers").open('{').field("given_tokens", peers.given_tokens.value());
+  json.field("rooms", peers.rooms.value()).field("rooms_failed", peers.rooms_failed.value());
+  json.field("pulled_tokens", peers.pulled_tokens.value()).close('}');
 }
 
 void write_remote(JsonWriter& json, const RemoteTierCounters& remote) {
@@ -197,6 +206,7 @@ void write_state(JsonWriter& json, const ServedModel& model) {
   json.field("states", static_cast<double>(model.info().state_bytes) * model.info().state_cells / 1e9);
   json.field("token_capacity", status.pool_tokens).close('}');
   if (!model.info().remote_cache.empty()) write_remote(json, metrics.remote);
+  if (!model.info().peers.empty()) write_peers(json, metrics.peers);
   json.close('}');
 }
 
