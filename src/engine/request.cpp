@@ -147,14 +147,9 @@ std::string_view Request::adapter_in(std::string_view scope) {
   return scope.substr(0, scope.find('|'));
 }
 
-// Of a request whose other part another server computes, only what is this one's. Log-probabilities of the prompt are the
-// first's to tell.
+// Of a request whose output another server computes, only the prompt and one token.
 void keep_own_part(RequestFields& fields) {
-  if (!fields.handoff) return;
-  if (fields.handoff->part == Handoff::Part::output) {
-    fields.logprobs.prompt_start = -1;
-    return;
-  }
+  if (!fields.handoff || fields.handoff->part == Handoff::Part::output) return;
   SamplingParams& sampling = fields.sampling;
   sampling.max_new_tokens = std::min(sampling.max_new_tokens.value_or(1), 1);
   sampling.min_new_tokens = 0;

@@ -6,7 +6,7 @@ import threading
 
 from harness import Server
 
-FLAGS = ("--activations", "f32", "--no-cache-disk")
+FLAGS = ("--activations", "f32", "--no-cache-disk", "--context-length", "4096", "--allow-longer-context", "--max-total-tokens", "16384")
 
 
 def free_port():

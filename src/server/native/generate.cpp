@@ -165,6 +165,13 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
   return options;
 }
 
+// Who computes a prompt tells its log-probabilities: sglang-router puts them in front of the output's.
+void leave_prompts_to_others(const Call& call, GenerateBody& body) {
+  for (std::size_t i = 0; i < body.items.size(); ++i)
+    if (const auto handoff = handoff_of(call, i); handoff && handoff->part == Handoff::Part::output)
+      body.items[i].logprob_start_len = -1;
+}
+
 // {"src_rids": [...], "dst_rid": "..."}: SGLang's front end joins a fork's branches and then posts this, to have their
 // keys and values put together. It holds the joined text itself and sends the whole of it with the next request, whose
 // parts the tree finds; so nothing is left to do, and the names, which no request of ours bore, need not be known.
@@ -195,6 +202,7 @@ Result<Generation> generate(Call& call) {
 
   if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 
+  leave_prompts_to_others(call, body);
   Generation generation;
   generation.stream = body.stream;
   GenerateReplyOptions options = reply_options(call, body);
