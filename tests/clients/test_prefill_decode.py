@@ -1,4 +1,4 @@
-"""Two servers that compute prompts and two that compute outputs, under sglang-router's --pd-disaggregation: every answer is that of one
+"""Two servers that compute prompts and two that compute outputs, under --pd-disaggregation of sglang-router and its successor: every answer is that of one
 server, also when a server of prompts is killed in the middle."""
 import concurrent.futures
 import importlib.util
@@ -35,12 +35,12 @@ def post(url, body, timeout=120):
 class Fleet:
     """Two and two under a router; use as a context manager."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, module=("sglang_router.launch_router",)):
         self.firsts = [prefill(*MORE, *flags) for _ in range(2)]
         self.seconds = [decode(*MORE) for _ in range(2)]
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        words = [sys.executable, "-m", "sglang_router.launch_router", "--pd-disaggregation", "--host", "127.0.0.1", "--port", str(self.port),
+        words = [sys.executable, "-m", *module, "--pd-disaggregation", "--host", "127.0.0.1", "--port", str(self.port),
                  "--prometheus-port", str(free_port()), "--prometheus-host", "127.0.0.1", "--policy", "round_robin", "--health-check-interval-secs", "1"]
         for server in self.firsts:
             words += ["--prefill", f"http://127.0.0.1:{server.port}", str(server.bootstrap)]
@@ -102,10 +102,14 @@ def all_of(url, bodies, clients=6):
         return list(many.map(lambda body: post(url + "/generate", body), bodies))
 
 
-@unittest.skipIf(importlib.util.find_spec("sglang_router") is None, "sglang_router is not installed")
-class PromptsAndOutputsApart(unittest.TestCase):
+class UnderSglangRouter(unittest.TestCase):
+    MODULE = ("sglang_router.launch_router",)
+    PACKAGE = "sglang_router"
+
     @classmethod
     def setUpClass(cls):
+        if importlib.util.find_spec(cls.PACKAGE) is None:
+            raise unittest.SkipTest(f"{cls.PACKAGE} is not installed")
         cls.alone = Server(*FLAGS, *MORE)
         cls.addClassCleanup(cls.alone.kill)
         cls.alone_url = f"http://127.0.0.1:{cls.alone.port}"
@@ -115,7 +119,7 @@ class PromptsAndOutputsApart(unittest.TestCase):
         bodies += [asked(text, return_logprob=True, logprob_start_len=0) for text in texts(6, 40)]
         bodies += [{**asked(text), "sampling_params": {"temperature": 0.8, "sampling_seed": 3, "max_new_tokens": 10}} for text in texts(6, 50)]
         expected = [said(reply.json) for reply in all_of(self.alone_url, bodies)]
-        with Fleet("--chunked-prefill-size", "64") as fleet:
+        with Fleet("--chunked-prefill-size", "64", module=self.MODULE) as fleet:
             before = fleet.sum(fleet.seconds, "pulled_tokens_total")
             replies = all_of(fleet.url, bodies)
             self.assertEqual({reply.status for reply in replies}, {200})
@@ -127,7 +131,7 @@ class PromptsAndOutputsApart(unittest.TestCase):
                 self.assertGreater(server.metric("espalier_peers_given_tokens_total"), 0, "one server of prompts had nothing to do")
 
     def test_streams_chats_and_openais_client_go_through_it(self):
-        with Fleet() as fleet, openai.OpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0) as client, \
+        with Fleet(module=self.MODULE) as fleet, openai.OpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0) as client, \
                 openai.OpenAI(base_url=self.alone_url + "/v1", api_key="none", max_retries=0) as plain:
             body = {"model": MODEL_NAME, "messages": [{"role": "user", "content": texts(1)[0]}], "temperature": 0, "max_tokens": 20}
             whole, wanted = (each.chat.completions.create(**body).choices[0].message.content for each in (client, plain))
@@ -146,7 +150,7 @@ class PromptsAndOutputsApart(unittest.TestCase):
     def test_a_server_of_prompts_that_is_killed_costs_no_request(self):
         bodies = [asked(text) for text in texts(30, 400)]
         expected = [said(reply.json) for reply in all_of(self.alone_url, bodies)]
-        with Fleet("--chunked-prefill-size", "16") as fleet:
+        with Fleet("--chunked-prefill-size", "16", module=self.MODULE) as fleet:
             replies = []
             asking = threading.Thread(target=lambda: replies.extend(all_of(fleet.url, bodies)))
             asking.start()
@@ -158,6 +162,11 @@ class PromptsAndOutputsApart(unittest.TestCase):
             self.assertEqual({reply.status for reply in replies}, {200})
             self.assertEqual([said(reply.json) for reply in replies], expected)
             self.assertGreater(fleet.sum(fleet.seconds, "rooms_failed_total"), 0)
+
+
+class UnderSmg(UnderSglangRouter):
+    MODULE = ("smg", "launch")
+    PACKAGE = "smg"
 
 
 if __name__ == "__main__":
