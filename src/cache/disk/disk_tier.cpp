@@ -214,8 +214,9 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   const bool foreign = std::ranges::any_of(readings, [](const Reading& r) { return r.foreign != nullptr; });
   if (!std::ranges::all_of(readings, [](const Reading& r) { return r.foreign != nullptr; })) counters_.loads.add();
   if (foreign)
-    foreign_reader_->submit(
-        [this, readings = std::move(readings), flag](const CancelFlag&) { read_all(readings, flag); });
+    foreign_reader_->submit([this, readings = std::move(readings), flag](const CancelFlag&) {
+      for (const Reading& reading : readings) read(reading, flag);
+    });
   else
     for (Reading& reading : readings)
       reader_.submit([this, reading = std::move(reading), flag](const CancelFlag&) { read(reading, flag); });
@@ -245,23 +246,6 @@ void DiskTier::cancel(LoadId load) {
   loads_.erase(found);
 }
 
-void DiskTier::read_all(const std::vector<Reading>& readings, const CancelFlag& cancelled) {
-  for (const Reading& reading : readings) read(reading, cancelled);
-}
-
-// A buffer to read into, once there is something to read; the result says why there is none.
-IoBuffer DiskTier::buffer_for(const Reading& reading, ReadResult& result) {
-  if (reading.foreign) {
-    if (auto there = reading.foreign->await(reading.first_block); !there.ok()) {
-      result.why = there.error().message;
-      result.damaged = true;
-      return {};
-    }
-  }
-  if (trouble_ && !reading.foreign) return {};
-  return read_buffers_->acquire();
-}
-
 // On a reading thread.
 void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   ReadResult result;
@@ -271,8 +255,14 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   result.loaded.blocks = reading.blocks;
   result.loaded.last = reading.last;
   result.loaded.foreign = reading.foreign != nullptr;
-  IoBuffer buffer;
-  if (!cancelled.cancelled()) buffer = buffer_for(reading, result);
+  IoBuffer buffer;  // once there is something to read into it
+  if (auto there = reading.foreign && !cancelled.cancelled() ? reading.foreign->await(reading.first_block) : success();
+      !there.ok()) {
+    result.why = there.error().message;
+    result.damaged = true;
+  } else if (!cancelled.cancelled() && (!trouble_ || reading.foreign)) {
+    buffer = read_buffers_->acquire();
+  }
   if (!buffer.valid() || cancelled.cancelled()) {
     result.cancelled = cancelled.cancelled();
     result.loaded.failed = true;

@@ -171,8 +171,6 @@ class DiskTier {
   void submit(Writing writing);
   void write(Writing writing);
   void read(const Reading& reading, const CancelFlag& cancelled);
-  void read_all(const std::vector<Reading>& readings, const CancelFlag& cancelled);
-  IoBuffer buffer_for(const Reading& reading, ReadResult& result);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);

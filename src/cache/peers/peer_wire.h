@@ -50,6 +50,7 @@ bool same_proof(std::string_view a, std::string_view b);  // in a time that does
 // Why keys and values of the other are of no use here; none: they are.
 std::optional<Error> difference(const PeerHello& ours, const PeerHello& theirs);
 
+// What a frame is for.
 enum class PeerFrameKind : std::uint32_t { wish = 1, found, blocks, beat, end };
 
 // What stands before a body.
@@ -93,6 +94,7 @@ enum class PeerEnd : std::uint8_t {
   busy,     // too many ask
   refused,  // see the text
 };
+// The last word on a wish.
 struct PeerEnding {
   PeerEnd why = PeerEnd::all;
   std::string text;

@@ -119,7 +119,8 @@ TEST(SparseConfig, RandomlyChangedFieldsNeverCrash) {
     const auto config = read_hf_config(root.dump());
     if (!config.ok()) continue;
     const auto built = Builder::build(config->spec, nullptr);
-    EXPECT_TRUE(built.ok()) << built.error().message << "\n" << root.dump();
+    const bool too_large = !built.ok() && built.error().message.find("more than 262144 matrices") != std::string::npos;
+    EXPECT_TRUE(built.ok() || too_large) << built.error().message << "\n" << root.dump();
   }
 }
 
