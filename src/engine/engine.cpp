@@ -486,9 +486,9 @@ Result<> Engine::Impl::open_disk_cache() {
   info.remote_cache = disk.remote_description;
   if (disk.tier) core->attach(std::move(disk.tier), slots, windows, disk.store_evicted);
   info.peers = disk.peers.description;
-  if (disk.remote) core->disk()->share(std::move(disk.remote), disk.remote_policy);
-  if (disk.peers.listener) core->disk()->give(std::move(disk.peers.listener), disk.peers.pieces_a_step);
-  if (disk.peers.pulls) core->disk()->pull(std::move(*disk.peers.pulls), metrics.peers);
+  if (disk.remote) core->disk()->fleet().share(std::move(disk.remote), disk.remote_policy);
+  if (disk.peers.listener) core->disk()->fleet().give(std::move(disk.peers.listener), disk.peers.pieces_a_step);
+  if (disk.peers.pulls) core->disk()->fleet().pull(std::move(*disk.peers.pulls), metrics.peers);
   return success();
 }
 

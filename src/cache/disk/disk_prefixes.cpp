@@ -6,14 +6,18 @@ namespace espalier {
 
 DiskPrefixes::DiskPrefixes(std::unique_ptr<DiskTier> tier, RadixTree& tree, SlotAllocator& allocator,
                            SlotCopier& copier, bool store_evicted)
-    : tier_(std::move(tier)), tree_(tree), allocator_(allocator), copier_(copier), store_evicted_(store_evicted) {
+    : fleet_(*tier, tree, copier),
+      tier_(std::move(tier)),
+      tree_(tree),
+      allocator_(allocator),
+      copier_(copier),
+      store_evicted_(store_evicted) {
   tree_.observe(this);
 }
 
 DiskPrefixes::~DiskPrefixes() {
   tree_.observe(nullptr);
-  if (remote_) remote_->tier().stop();
-  if (pulls_) pulls_->stop();
+  fleet_.stop();
   try {
     settle_copies();
   } catch (...) {  // a device that fails now loses only what would have been kept
@@ -24,18 +28,13 @@ DiskPrefixes::~DiskPrefixes() {
 void DiskPrefixes::settle_copies() {
   copier_.settle();
   tier_->filled();
-  if (remote_) remote_->filled();
-  if (given_) given_->filled();
+  fleet_.filled();
   copied_from_.clear();
 }
 
 void DiskPrefixes::keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make_room) {
   if (allocator_.windows() != nullptr && tree_.cells() == nullptr)
     windows_.emplace(*tier_, *allocator_.windows(), copier, std::move(make_room));
-}
-
-void DiskPrefixes::share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy) {
-  remote_ = std::make_unique<RemotePrefixes>(std::move(remote), policy, *tier_, tree_, copier_);
 }
 
 // --- from the tree to disk ---
@@ -92,7 +91,7 @@ void DiskPrefixes::evicting_state(const RadixTree& /*tree*/, NodeHandle node, in
 // The slots still hold what is evicted. All whole blocks of the leaf that share a piece with it are stored together:
 // they go next, and a file of one piece is read in one go.
 void DiskPrefixes::evicting(const RadixTree& tree, NodeHandle node, int cut) {
-  if (remote_ && !paused_) remote_->evicting(node, cut);
+  if (!paused_) fleet_.evicting(node, cut);
   if (paused_ || !store_evicted_ || !tier_->on()) return;
   if (windows_) store_lost_windows(node, cut);
   const auto view = tree.view(node);
@@ -174,7 +173,7 @@ std::int64_t DiskPrefixes::save(DiskTier::Time until) {
 
 void DiskPrefixes::computed(int tokens, double seconds) {
   tier_->rates().computed(tokens, seconds);
-  if (remote_) remote_->tier().computed(tokens, seconds);
+  fleet_.computed(tokens, seconds);
   tier_->publish_rates();
 }
 
@@ -186,8 +185,7 @@ void DiskPrefixes::clear() {
   paused_ = false;
   last_ = {};
   last_windows_ = {};
-  if (remote_) remote_->clear();
-  if (pulls_) pulls_->clear();
+  fleet_.clear();
   tier_->clear();
 }
 

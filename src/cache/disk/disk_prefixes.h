@@ -10,7 +10,7 @@
 // What is read through a window is stored beside the tokens as it leaves the tree, before them or with them (disk_windows.h), and a
 // prefix is loaded up to where all is there that its next row reads.
 //
-// What others have (cache/remote/) is found by asking them first, and then read as if it lay on disk; so is what another server
+// What others have (cache/remote/fleet.h) is found by asking them first, and then read as if it lay on disk; so is what another server
 // computes for a request at this moment (cache/peers/), which is read as it comes.
 //
 // Units:   tokens, positions. Threads: the engine thread. Fails: never: what cannot be had is computed.
@@ -32,9 +32,7 @@
 #include "cache/disk/slot_copier.h"
 #include "cache/disk/state_path.h"
 #include "cache/disk/tree_path.h"
-#include "cache/peers/given_prefixes.h"
-#include "cache/peers/room_pulls.h"
-#include "cache/remote/remote_prefixes.h"
+#include "cache/remote/fleet.h"
 #include "cache/tree/radix_tree.h"
 #include "cache/tree/tree_windows.h"
 
@@ -45,7 +43,7 @@ struct DiskMemory {
   std::uint64_t version = UINT64_MAX;
   int matched = -1;
   int loads = 0;
-  bool asked_others = false, asked_room = false;
+  AskedOthers asked;
 };
 
 // Stores what the tree evicts, and loads prefixes back for requests that wait for them.
@@ -65,17 +63,6 @@ class DiskPrefixes final : public EvictionObserver {
   ~DiskPrefixes() override;
   // Of a model with window slots and without states. Call before anything else.
   void keep_windows(WindowCopier& copier, DiskWindows::MakeRoom make_room);
-  // Prefixes are shared with others, too. Of a model without states and window slots. Likewise; the tier reads foreign blocks.
-  void share(std::unique_ptr<RemoteTier> remote, RemotePolicy policy);
-
-  // What others pull out of the tree is given between steps; likewise. And what this server pulls for requests with a handoff.
-  void give(std::unique_ptr<PeerListener> listener, int pieces_a_step) {
-    given_ = std::make_unique<GivenPrefixes>(std::move(listener), tree_, copier_, pieces_a_step);
-  }
-  void pull(RoomPullsOptions options, PeerCounters& counters) {
-    pulls_ = std::make_unique<RoomPulls>(std::move(options), *tier_, counters);
-  }
-
   // Whether the request should wait because more of its prefix is being read; begins to read it if that pays.
   bool wait_for(const LoadRequest& request, DiskMemory& memory);
   int forget(std::uint64_t owner);  // it was admitted, or left; how many tokens were read while it waited
@@ -98,8 +85,7 @@ class DiskPrefixes final : public EvictionObserver {
   }
   void add_window_uses(std::vector<WindowUse>& to) const;  // what loads have brought and the next rows will read
   DiskTier& tier() { return *tier_; }
-  RemotePrefixes* remote() { return remote_.get(); }  // null: nothing is shared
-  GivenPrefixes* given() { return given_.get(); }     // null: nobody pulls out of this tree
+  Fleet& fleet() { return fleet_; }
 
   void evicting(const RadixTree& tree, NodeHandle node, int first_evicted_position) override;
   void evicting_state(const RadixTree& tree, NodeHandle node, int position, int cell) override;
@@ -133,7 +119,6 @@ class DiskPrefixes final : public EvictionObserver {
     void keep_tokens(int count);  // reads no blocks behind so many
   };
 
-  bool asks_others(const LoadRequest& request, DiskMemory& memory, Plan& plan);
   Load* load_for(const LoadRequest& request);
   Plan plan_of(const LoadRequest& request) const;
   Plan plan_to_state(const LoadRequest& request) const;
@@ -157,10 +142,8 @@ class DiskPrefixes final : public EvictionObserver {
   StateBlocks blocks_of(int position) const;
   std::vector<NodeHandle> nodes_by_use() const;
 
-  std::unique_ptr<RemotePrefixes> remote_;  // outlives the tier, whose thread reads for it
+  Fleet fleet_;  // outlives the tier, whose threads read for it
   const std::unique_ptr<DiskTier> tier_;
-  std::unique_ptr<RoomPulls> pulls_;      // null: no prompt is computed elsewhere
-  std::unique_ptr<GivenPrefixes> given_;  // null: nobody asks for what is here
   RadixTree& tree_;
   SlotAllocator& allocator_;
   SlotCopier& copier_;

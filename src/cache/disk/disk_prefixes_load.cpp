@@ -37,15 +37,24 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
     load->owners.insert(request.owner);
     return !load->done;
   }
-  if ((!tier_->on() && !remote_ && !pulls_) || memory.loads >= kMostTries) return false;
-  if (remote_ && remote_->is_asking(request.owner)) return true;
+  if ((!tier_->on() && !fleet_.may_have_some()) || memory.loads >= kMostTries) return false;
+  if (fleet_.is_asking(request.owner)) return true;
   if (memory.version == tier_->catalogue().version() && memory.matched == request.matched) return false;
   Plan plan = tree_.cells() != nullptr ? plan_to_state(request) : plan_of(request);
-  if (asks_others(request, memory, plan)) return true;
+  switch (fleet_.ask(request.owner, request.handoff, request.key, std::max(plan.end, plan.held), request.limit,
+                     memory.asked)) {
+    case Fleet::Answer::waits:
+      return true;
+    case Fleet::Answer::planned:
+      plan = plan_of(request);
+      break;
+    case Fleet::Answer::nothing:
+      break;
+  }
   const int gain = plan.end - request.matched;
   const int slots = windows_ ? plan.end - plan.held : gain;
   if (gain > 0 && slots > request.room) return false;  // asked again when there is room
-  if (gain > 0 && loads_.size() >= (pulls_ ? kMostPulls : kMostLoads)) return true;
+  if (gain > 0 && loads_.size() >= (fleet_.pulls() ? kMostPulls : kMostLoads)) return true;
   if (gain <= 0 || !pays(plan, gain)) {
     memory.version = tier_->catalogue().version();
     memory.matched = request.matched;
@@ -53,19 +62,6 @@ bool DiskPrefixes::wait_for(const LoadRequest& request, DiskMemory& memory) {
   }
   ++memory.loads;
   return begin(request, plan);
-}
-
-// Whether an answer is waited for. What another server computes for this request is part of the plan at once.
-bool DiskPrefixes::asks_others(const LoadRequest& request, DiskMemory& memory, Plan& plan) {
-  const int held = std::max(plan.end, plan.held);
-  if (pulls_ && request.handoff != nullptr && !std::exchange(memory.asked_room, true) &&
-      pulls_->ask(request.owner, *request.handoff, request.key, held, request.limit)) {
-    memory.asked_others = true;
-    plan = plan_of(request);
-    return false;
-  }
-  return remote_ && !std::exchange(memory.asked_others, true) &&
-         remote_->ask(request.owner, request.key, held, request.limit);
 }
 
 // What others have was weighed when they answered; the rest of the plan is from disk, or in memory.
@@ -280,20 +276,19 @@ void DiskPrefixes::add_window_uses(std::vector<WindowUse>& to) const {
 
 void DiskPrefixes::collect(int most_pieces) {
   settle_copies();
-  if (given_) given_->collect(most_pieces);
+  fleet_.give_pulled(most_pieces);
   for (DiskTier::Loaded& piece : tier_->collect()) arrived_.push_back(std::move(piece));
   for (; most_pieces > 0 && !arrived_.empty(); --most_pieces) {
     take(arrived_.front());
     if (!copier_.settled()) copied_from_.push_back(std::move(arrived_.front().buffer));
     arrived_.pop_front();  // the reading thread may wait for its buffer
   }
-  if (remote_) remote_->collect(most_pieces);
+  fleet_.collect(most_pieces);
 }
 
 int DiskPrefixes::forget(std::uint64_t owner) {
   int read = 0;
-  if (remote_) remote_->forget(owner);
-  if (pulls_) pulls_->forget(owner);
+  fleet_.forget(owner);
   std::erase_if(loads_, [&](Load& load) {
     if (load.owners.erase(owner) == 0) return false;
     const bool whole = !load.state || (load.done && load.pin.length() == static_cast<int>(load.tokens.size()));

@@ -44,6 +44,7 @@ inline constexpr std::size_t kPeerProofBytes = sizeof(BlockName);
 std::string to_bytes(const PeerHello& hello);
 Result<PeerHello> read_peer_hello(std::string_view bytes);
 PeerHello make_peer_hello(const BlockName& model, std::size_t stride);
+// Which of the two a proof is of.
 enum class PeerSide { asks, gives };
 std::string peer_proof(std::string_view secret, PeerSide of, std::string_view asker, std::string_view giver);
 bool same_proof(std::string_view a, std::string_view b);  // in a time that does not tell where they differ

@@ -56,7 +56,7 @@ struct Server {
     const RedisBlocksOptions blocks{wish.address, "test", 0, remote.namer.model(), remote.stride, remote.stop};
     remote.open = [blocks] { return std::make_unique<RedisBlocks>(blocks); };
     prefixes = std::make_unique<DiskPrefixes>(std::move(tier), tree, pool, copier, false);
-    prefixes->share(std::make_unique<RemoteTier>(std::move(remote), counters), wish.policy);
+    prefixes->fleet().share(std::make_unique<RemoteTier>(std::move(remote), counters), wish.policy);
   }
   ~Server() { prefixes.reset(); }
 
@@ -89,7 +89,7 @@ struct Server {
     for (int i = 0; i < rest; ++i)
       values[static_cast<std::size_t>(slots->extents().slot_at(i))] = all[static_cast<std::size_t>(match.length + i)];
     tree.extend(match.pin, std::span(tokens).subspan(static_cast<std::size_t>(match.length)), std::move(*slots));
-    prefixes->remote()->computed(key, static_cast<int>(tokens.size()));
+    prefixes->fleet().prefixes()->computed(key, static_cast<int>(tokens.size()));
     return found;
   }
   int get(const Tokens& tokens, std::string_view scope = "") {
@@ -103,11 +103,11 @@ struct Server {
     }
     Match match = tree.match({scope, tokens}, {.length = limit});
     prefixes->forget(owner++);
-    prefixes->remote()->used_again({scope, tokens}, match.length);
+    prefixes->fleet().prefixes()->used_again({scope, tokens}, match.length);
     EXPECT_TRUE(holds(match.extents, values_of(scope, tokens)));
     return match.length;
   }
-  void give_all() { EXPECT_TRUE(prefixes->remote()->save(std::chrono::steady_clock::now() + 20s)); }
+  void give_all() { EXPECT_TRUE(prefixes->fleet().prefixes()->save(std::chrono::steady_clock::now() + 20s)); }
   void check() const {
     for (const auto& result : {tree.check(), prefixes->tier().catalogue().check()})
       EXPECT_TRUE(result.ok()) << result.error().message;

@@ -17,7 +17,7 @@ class HandoffRooms {
   void release_given();                                                    // pins of what was pulled
 
  private:
-  GivenPrefixes* given() { return memory_.disk() != nullptr ? memory_.disk()->given() : nullptr; }
+  GivenPrefixes* given() { return memory_.disk() != nullptr ? memory_.disk()->fleet().given() : nullptr; }
 
   SequenceMemory& memory_;
 };

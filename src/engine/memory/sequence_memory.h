@@ -38,8 +38,10 @@ class SequenceMemory {
   const RadixTree& tree() const { return tree_; }
   SequenceStates& states() { return states_; }
   Pins& pins() { return pins_; }
-  DiskPrefixes* disk() { return disk_.get(); }                            // null: no disk tier
-  RemotePrefixes* remote() { return disk_ ? disk_->remote() : nullptr; }  // null: nothing goes to other servers
+  DiskPrefixes* disk() { return disk_.get(); }  // null: no disk tier
+  RemotePrefixes* remote() {
+    return disk_ ? disk_->fleet().prefixes() : nullptr;
+  }  // null: nothing goes to other servers
   bool shares_prefixes() const { return options_.radix_cache; }
 
   // --- room ---
