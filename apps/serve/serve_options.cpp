@@ -233,6 +233,17 @@ Result<> ServeOptions::take_socket() {
   return success();
 }
 
+// Where others ask for prefixes they ask for one model's.
+Result<> ServeOptions::settle_fleet() {
+  engine.peer_host = server.host;
+  const bool listens = engine.peer_port != 0 || engine.disaggregation_mode == "prefill";
+  if (listens && (models.size() > 1 || allow_pull))
+    return bad_request(
+        "--disaggregation-mode prefill and --peer-port serve one model; start a server for each, without --allow-pull",
+        models.size() > 1 ? "model" : "allow_pull");
+  return success();
+}
+
 Result<> ServeOptions::settle() {
   if (models.empty()) models.push_back(model);
   model = models.front();
@@ -241,7 +252,7 @@ Result<> ServeOptions::settle() {
   ESP_CHECK(check_word(log_format, "log-format", "text|json"));
   ESP_CHECK(check_word(progress, "progress", "auto|bar|plain|json|none"));
   constexpr std::int64_t kDiskTier = std::int64_t{2} << 30;
-  engine.peer_host = server.host;
+  ESP_CHECK(settle_fleet());
   if (engine.cache_disk_bytes == kUnset) engine.cache_disk_bytes = server::is_loopback(server.host) ? kDiskTier : 0;
   for (const auto& [flag, option] : keys) {
     const std::string variable = command::environment_twin(flag);

@@ -60,6 +60,7 @@ struct ServeOptions {
 
  private:
   Result<> check_foreign() const;
+  Result<> settle_fleet();
 };
 
 void add_serve_flags(CLI::App& app, ServeOptions& options);

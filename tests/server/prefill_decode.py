@@ -6,7 +6,8 @@ import threading
 
 from harness import Server
 
-FLAGS = ("--activations", "f32", "--no-cache-disk", "--context-length", "4096", "--allow-longer-context", "--max-total-tokens", "16384")
+EXACT = ("--activations", "f32", "--no-cache-disk")
+FLAGS = (*EXACT, "--context-length", "4096", "--allow-longer-context", "--max-total-tokens", "16384")  # of the golden models
 
 
 def free_port():
@@ -14,16 +15,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def prefill(*flags, port=None, **more):
-    """A server that computes prompts; `.bootstrap` is where it is asked for them."""
+def prefill(*flags, port=None, context=True, **more):
+    """A server that computes prompts; `.bootstrap` is where it is asked for them. context: of our length, not the model's."""
     port = port or free_port()
-    server = Server(*FLAGS, "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", str(port), *flags, **more)
+    server = Server(*(FLAGS if context else EXACT), "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", str(port), *flags, **more)
     server.bootstrap = port
     return server
 
 
-def decode(*flags, **more):
-    return Server(*FLAGS, "--disaggregation-mode", "decode", *flags, **more)
+def decode(*flags, context=True, **more):
+    return Server(*(FLAGS if context else EXACT), "--disaggregation-mode", "decode", *flags, **more)
 
 
 def handed(body, bootstrap, count=None, host="127.0.0.1"):

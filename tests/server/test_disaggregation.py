@@ -6,7 +6,8 @@ import threading
 import time
 import unittest
 
-from harness import Server, eventually, in_parallel
+from harness import MODEL, Server, eventually, in_parallel
+from picture_checks import data_url
 from prefill_decode import FLAGS, Pair, decode, events, free_port, handed, metrics, prefill, whole_blocks
 from redis_server import Relay
 from test_devices import SCHEMA, answers, told
@@ -108,6 +109,25 @@ class PrefillAndDecode(unittest.TestCase):
             self.assertEqual(*texts)
             self.assertEqual(metrics(second, "rooms_failed_total"), [0])
             self.assertEqual(metrics(second, "rooms_total"), [6])
+
+    def test_ranks_and_an_emulated_device_hand_on_what_they_compute(self):
+        for first_flags, second_flags in ((("--tp-size", "2"), ()), ((), ("--tp-size", "2")), (("--device", "emu"), ("--device", "emu"))):
+            with prefill(*first_flags) as first, decode(*second_flags) as second:
+                self.assertEqual(answers(Pair(first, second), wanted(4)), self.expected[:4], (first_flags, second_flags))
+                self.assertEqual(metrics(second, "rooms_failed_total"), [0], second.text()[-500:])
+
+    def test_pictures_are_seen_by_who_computes_the_prompt(self):
+        folder = MODEL.parent / "mm-gemma3"
+        case = next(case for case in json.loads((folder / "golden.json").read_text())["cases"] if case["images"])
+        body = {"input_ids": case["tokens_one_placeholder_per_image"], "image_data": [data_url(folder / name) for name in case["images"]],
+                "sampling_params": LONG}
+        with Server("--activations", "f32", model=folder) as alone:
+            expected = answers(alone, [body])
+        with prefill(context=False, model=folder) as first, decode(context=False, model=folder) as second:
+            self.assertEqual(answers(Pair(first, second), [body]), expected)
+            seen = [server.metric("espalier_tower_pictures_total") for server in (first, second)]
+            self.assertEqual(seen, [len(case["images"]), 0])
+            self.assertEqual(metrics(second, "rooms_failed_total"), [0])
 
     def test_their_place_is_told(self):
         with prefill() as first, decode() as second:
@@ -218,6 +238,13 @@ class PrefillAndDecode(unittest.TestCase):
         self.assertEqual(server.process.wait(60), 2)
         self.assertIn("may be null, prefill or decode", server.text())
         server.kill()
+
+    def test_several_models_cannot_be_asked_for_at_one_port(self):
+        for flags in (("--disaggregation-mode", "prefill"), ("--peer-port", "8999")):
+            server = Server(*flags, "--model", str(MODEL), "--model", str(MODEL.parent / "mm-gemma3"), wait=False)
+            self.assertEqual(server.process.wait(60), 2)
+            self.assertIn("serve one model", server.text())
+            server.kill()
 
     def test_a_port_that_is_in_use_is_named(self):
         with prefill() as first:
