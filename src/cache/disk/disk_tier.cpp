@@ -190,8 +190,7 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   for (const auto& range : ranges) {
     const PrefixCatalogue::File& file = *catalogue_.file(range.file);
     for (int done = 0; done < range.count;) {
-      const int most = file.foreign ? std::min(piece_blocks_, file.foreign->piece_blocks()) : piece_blocks_;
-      const int blocks = std::min(range.count - done, most), first = range.first + done;
+      const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
       Reading& reading = readings.emplace_back();
       reading.load = id;
       reading.file = range.file;
@@ -246,24 +245,30 @@ void DiskTier::cancel(LoadId load) {
 }
 
 void DiskTier::read_all(const std::vector<Reading>& readings, const CancelFlag& cancelled) {
-  for (const Reading& reading : readings) read(reading, cancelled);
-}
-
-// A buffer to read into, once there is something to read; the result says why there is none.
-IoBuffer DiskTier::buffer_for(const Reading& reading, ReadResult& result) {
-  if (reading.foreign) {
-    if (auto there = reading.foreign->await(reading.first_block); !there.ok()) {
-      result.why = there.error().message;
-      result.damaged = true;
-      return {};
-    }
+  for (const Reading& reading : readings) {
+    if (reading.foreign)
+      read_foreign(reading, cancelled);
+    else
+      read(reading, cancelled);
   }
-  if (trouble_ && !reading.foreign) return {};
-  return read_buffers_->acquire();
 }
 
-// On a reading thread.
-void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
+// In parts, as they come, so that a buffer is held only while it is filled.
+void DiskTier::read_foreign(Reading part, const CancelFlag& cancelled) {
+  const int end = part.first_block + part.blocks;
+  const bool last = part.last;
+  for (bool right = true; right && part.first_block < end; part.first_block += part.blocks) {
+    const auto there = cancelled.cancelled() ? end : part.foreign->await(part.first_block);
+    if (!there.ok()) part.why_not = there.error().message;
+    part.blocks = std::min(there.ok() ? *there : end, end - part.first_block);
+    part.goes_on = part.first_block + part.blocks < end;
+    part.last = last && !part.goes_on;
+    right = read(part, cancelled);
+  }
+}
+
+// On a reading thread. False: it was not read, and nothing behind it is wanted.
+bool DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   ReadResult result;
   result.file = reading.file;
   result.loaded.load = reading.load;
@@ -272,9 +277,12 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   result.loaded.last = reading.last;
   result.loaded.foreign = reading.foreign != nullptr;
   IoBuffer buffer;
-  if (!cancelled.cancelled()) buffer = buffer_for(reading, result);
+  const bool wanted = !cancelled.cancelled() && reading.why_not.empty() && (!trouble_ || reading.foreign);
+  if (wanted) buffer = read_buffers_->acquire();
   if (!buffer.valid() || cancelled.cancelled()) {
     result.cancelled = cancelled.cancelled();
+    result.damaged = !reading.why_not.empty();
+    result.why = reading.why_not;
     result.loaded.failed = true;
   } else {
     const auto into = buffer.bytes().first(static_cast<std::size_t>(reading.blocks) * stride_);
@@ -288,12 +296,15 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
       result.loaded.buffer = std::move(buffer);
     }
   }
-  if (result.loaded.failed) cancelled.cancel();  // what follows could not be used
+  const bool right = !result.loaded.failed;
+  result.goes_on = reading.goes_on && right;
+  if (!right) cancelled.cancel();  // what follows could not be used
   {
     std::lock_guard lock(mutex_);
     read_results_.push_back(std::move(result));
   }
   if (options_.wake) options_.wake();
+  return right;
 }
 
 Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) {
@@ -321,7 +332,7 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
   }
   std::vector<Loaded> loaded;
   for (ReadResult& r : reads) {
-    catalogue_.unuse(r.file);
+    if (!r.goes_on) catalogue_.unuse(r.file);
     if (r.damaged && r.loaded.foreign) {
       drop_foreign(r.file);
     } else if (r.damaged && catalogue_.file(r.file) != nullptr) {
