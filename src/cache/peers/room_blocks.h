@@ -1,6 +1,6 @@
 // room_blocks.h: the blocks of a prompt that another server computes at this moment, as they come.
 //
-// Units:   blocks, bytes. Threads: one at a time reads, and waits; cancel(): any.
+// Units:   blocks, bytes. Threads: any; one at a time waits and reads, and what was given up may still do so when it is begun anew.
 // Fails:   timeout, network, unauthorized, unsupported, bad_file (damaged), not_found (no more comes). What did not come is
 //          computed here.
 #pragma once
@@ -22,14 +22,14 @@ class RoomBlocks final : public ForeignBlocks {
   RoomBlocks(BlockPull pull, Chain chain, std::uint64_t room, Time until, PeerCounters& counters)
       : pull_(std::move(pull)), chain_(std::move(chain)), room_(room), until_{until, {}}, counters_(counters) {}
 
-  Result<> await(int first_block) override;
+  Result<int> await(int first_block) override;
   Result<> read(int first_block, std::span<std::byte> into) override;
-  int piece_blocks() const override { return 32; }  // as prompts are computed: a chunk
-  void cancel() const { until_.stop.cancel(); }     // nobody needs them any more
+  void cancel() const { until_.stop.cancel(); }  // nobody needs them any more
 
  private:
-  Result<> failed(Error why);
+  Error failed(Error why);
 
+  std::mutex mutex_;  // guards the next
   BlockPull pull_;
   const Chain chain_;
   const std::uint64_t room_;
