@@ -80,7 +80,7 @@ class Server:
             for what, value in (limits or {}).items():
                 resource.setrlimit(what, (value, value))
 
-        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=subprocess.DEVNULL, stdin=stdin,
+        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=self.log if launcher else subprocess.DEVNULL, stdin=stdin,
                                         preexec_fn=restrict, env={**os.environ, **(env or {})})
         self.port = None
         if wait:

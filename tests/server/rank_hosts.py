@@ -23,14 +23,13 @@ class Mpi:
 
     @classmethod
     def find(cls, kind):
-        """An Mpi, or the sentence that says what is missing. Looked at: $ESPALIER_MPI_BIN (a folder), the folder of this Python (where
-        `pip install mpich` puts it), and the path."""
-        on_path = shutil.which("mpirun")
-        folders = [os.environ.get("ESPALIER_MPI_BIN"), pathlib.Path(sys.executable).parent, on_path and pathlib.Path(on_path).parent]
-        for folder in map(pathlib.Path, filter(None, folders)):
+        """An Mpi, or the sentence that says what is missing. Looked at: the folder of $MPICXX, that of this Python (where `pip install
+        mpich` puts it), and that of the mpirun on the path."""
+        programs = filter(None, (shutil.which(os.environ.get("MPICXX", "")), sys.executable, shutil.which("mpirun")))
+        for folder in (pathlib.Path(program).parent for program in programs):
             if (folder / "mpirun").exists() and cls.WORDS[kind] in cls.output(folder / "mpirun", "--version"):
                 return cls(kind, folder, cls.build(folder / "mpicxx"))
-        return f"there is no {kind} here: its mpirun is neither on the path nor beside this Python, and ESPALIER_MPI_BIN names no folder with it"
+        return f"there is no {kind} here: its mpirun is neither on the path nor beside this Python nor beside $MPICXX"
 
     @staticmethod
     def output(*command):

@@ -86,7 +86,8 @@ class MpiCase:
 
     def test_answers_are_one_processs(self):
         for kind in KINDS:
-            for processes, size, talk, flags in ((2, 2, "mpi", ()), (4, 4, "mpi", ()), (4, 4, "mpi", ALL_AT_ONCE), (2, 4, "shared memory and mpi", ALL_AT_ONCE)):
+            for processes, size, talk, flags in ((2, 2, "mpi", ()), (4, 4, "mpi", ()), (4, 4, "mpi", ALL_AT_ONCE),
+                                                 (2, 4, "shared memory and mpi", ALL_AT_ONCE)):
                 with self.subTest(kind=kind, processes=processes, size=size, flags=flags):
                     server = self.start(processes, *kind, *flags, "--tp-size", str(size))
                     self.expect_one_processs_answers(server, talk, *kind, *flags)
@@ -102,7 +103,7 @@ class MpiCase:
         self.assertEqual(len(ranks), 2)
         os.kill(ranks[1], signal.SIGKILL)
         self.assertNotEqual(server.process.wait(PATIENCE), 0)
-        self.assertRegex(server.text(), r"rank 1 with PID|KILLED BY SIGNAL: 9|rank 1 of 2")
+        self.assertRegex(server.text(), rf"rank 1 with PID {ranks[1]}|PID {ranks[1]} RUNNING AT|rank 1 of 2")
         self.assertTrue(wait_until_gone(ranks))
 
     def test_ranks_that_compute_otherwise_do_not_come_together(self):
