@@ -57,18 +57,30 @@ class Reply:
         return [d if d == "[DONE]" else json.loads(d) for d in data]
 
 
-class Server:
-    """A running server; use as a context manager."""
+def children_of(pid):
+    """Also those that its other threads started."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
-    def __init__(self, *flags, model=MODEL, wait=True, limits=None, stdin=subprocess.DEVNULL, stderr=None, env=None):
+
+def descendants_of(pid):
+    found = children_of(pid)
+    return found + [below for child in found for below in descendants_of(child)]
+
+
+class Server:
+    """A running server; use as a context manager. `launcher`: words before its command, of what starts it (mpirun, ip netns exec)."""
+
+    def __init__(self, *flags, model=MODEL, wait=True, limits=None, stdin=subprocess.DEVNULL, stderr=None, env=None, launcher=()):
         self.log = tempfile.TemporaryFile()
-        command = [BINARY, "serve", str(model), "--port", "0", "--threads", "1", "--activations", "f32", *flags]
+        self.launched = bool(launcher)
+        command = [*launcher, BINARY, "serve", str(model), "--port", "0", "--threads", "1", "--activations", "f32", *flags]
 
         def restrict():
             for what, value in (limits or {}).items():
                 resource.setrlimit(what, (value, value))
 
-        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=subprocess.DEVNULL, stdin=stdin,
+        self.process = subprocess.Popen(command, stderr=stderr or self.log, stdout=self.log if launcher else subprocess.DEVNULL, stdin=stdin,
                                         preexec_fn=restrict, env={**os.environ, **(env or {})})
         self.port = None
         if wait:
@@ -106,7 +118,13 @@ class Server:
             return
         died = self.process.poll()
         if died is None:
+            others = descendants_of(self.process.pid) if self.launched else []
             self.process.kill()
+            for pid in others:  # whoever started them may leave them behind
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
         self.process.wait()
         text = self.text()
         self.log.close()

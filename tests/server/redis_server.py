@@ -1,4 +1,4 @@
-"""A real Redis for one test, and a relay before it that delays, cuts, changes or holds back what it says."""
+"""A real Redis for one test, and a relay before it, or before another port, that delays, cuts, changes or holds back what it says."""
 import shutil
 import signal
 import socket
@@ -79,9 +79,13 @@ class Relay:
         while True:
             try:
                 client, _ = self.listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.to))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:  # nobody is there yet
+                client.close()
+                continue
             for a, b, answers in ((client, server, False), (server, client, True)):
                 threading.Thread(target=self.carry, args=(a, b, answers), daemon=True).start()
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import MODEL, Server
+from harness import MODEL, Server, children_of
 from picture_checks import data_url
 from test_devices import answers, mixed_bodies
 from test_lora import ADMIN, asked, goldens_of, model_folder, some_adapter
@@ -22,10 +22,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def children_of(pid):
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def wait_until_gone(pids, seconds=10):

@@ -1,16 +1,14 @@
 #include "engine/memory/disk_cache.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <set>
 
 #include "base/log.h"
-#include "base/system/file_times.h"
+#include "engine/load/file_start.h"
 #include "engine/load/tensor_samples.h"
 #include "model/numerics.h"
-#include "tensor/file/open_file.h"
 
 namespace espalier {
 namespace {
@@ -18,30 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kPullingThreads = 32;  // prompts that are waited for at the same time
-
-// Who may read what is kept: this machine, which knows when files were changed, or others too, whose copies have other times.
-enum class KeyReach { machine, fleet };
-
-// The first bytes of a file: the metadata of a GGUF (hyperparameters, vocabulary), the whole of a small JSON file.
-void add_start(Fingerprint& print, const fs::path& path, KeyReach reach) {
-  constexpr std::uint64_t kMost = 16 << 20;
-  auto file = open_file(path);
-  struct stat info{};
-  if (!file.ok() || ::fstat(file->descriptor(), &info) != 0) return print.add("absent");
-  print.add_number(static_cast<std::uint64_t>(info.st_size));
-  if (reach == KeyReach::machine) {
-    print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_sec));
-    print.add_number(static_cast<std::uint64_t>(content_changed(info).tv_nsec));
-  }
-  std::vector<std::byte> bytes(std::min<std::uint64_t>(kMost, static_cast<std::uint64_t>(info.st_size)));
-  std::size_t read = 0;
-  while (read < bytes.size()) {
-    const ssize_t got = ::pread(file->descriptor(), bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
-    if (got <= 0) break;
-    read += static_cast<std::size_t>(got);
-  }
-  print.add(std::span(bytes).first(read));
-}
 
 std::string weights_print(const EngineOptions& options, const ModelFiles& files_of_model, KeyReach reach) {
   const TensorFile& weights = *files_of_model.weights;

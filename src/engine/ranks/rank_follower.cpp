@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "base/fingerprint.h"
 #include "base/threads/thread_name.h"
+#include "engine/load/file_start.h"
 #include "engine/load/load_decoder.h"
 #include "engine/load/loaded_tower.h"
 #include "engine/load/tensor_samples.h"
@@ -25,11 +29,16 @@ ExtentList take_slots(MessageReader& message) {
 }  // namespace
 
 std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files) {
-  Fingerprint tensors;
+  const std::filesystem::path path = options.model_path;
+  std::error_code none;
+  Fingerprint tensors, numbers;
   add_tensors(tensors, *files.weights);
-  return fmt::format("{} {}; {} activations, {} keys; {} rows at once; {}; experts by {}; {} stages",
-                     files.config.class_name, tensors.text(), options.activations, name(chosen.kv), chosen.rows(),
-                     cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
+  add_start(numbers, std::filesystem::is_directory(path, none) ? path / "config.json" : path, KeyReach::fleet);
+  return fmt::format(
+      "{}, weights {}, configuration {}; {}{}; {} activations, {} keys; {} rows at once; {}; experts by {}; {} stages",
+      files.config.class_name, tensors.text(), numbers.text(), files.pooled ? "pooled texts" : "new tokens",
+      files.config.spec.drafts ? " and its own layer's guesses" : "", options.activations, name(chosen.kv),
+      chosen.rows(), cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
 }
 
 Result<std::unique_ptr<RankFollower>> RankFollower::open(const EngineOptions& options,

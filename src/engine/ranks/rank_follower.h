@@ -53,7 +53,7 @@ class RankFollower {
   std::map<int, std::shared_ptr<const LoraAdapter>> adapters_;
 };
 
-// What must be the same in all ranks of a group: the model's tensors, how it computes, how much at once.
+// What must be the same in all ranks of a group: the model's tensors and numbers, how it computes, how much at once.
 std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files);
 
 }  // namespace espalier
