@@ -42,6 +42,12 @@ def free_ports_in_a_row(count):
     raise unittest.SkipTest(f"there are no {count} free ports in a row")
 
 
+def new_and_known(prompts):
+    """The first prompt of each beginning, and those that come behind it."""
+    new = list({prompt.split(" Question")[0]: prompt for prompt in reversed(prompts)}.values())
+    return new, [prompt for prompt in prompts if prompt not in new]
+
+
 class Request:
     """What Starlette hands to a deployment."""
 
@@ -130,12 +136,12 @@ class UnderRay(unittest.TestCase):
         bound = self.module.deployment({**ARGS, **args}, num_replicas=replicas, ray_actor_options={"num_cpus": 0.1}, **options)
         return serve.run(bound, name=name, route_prefix=None)
 
-    def ask(self, handle, prompts):
-        """/generate's replies; four clients ask."""
+    def ask(self, handle, prompts, clients=4):
+        """/generate's replies."""
         def ask(prompt):
             return handle.generate.remote(types.SimpleNamespace(prompt=prompt, sampling_params=GREEDY)).result()
 
-        with concurrent.futures.ThreadPoolExecutor(4) as many:
+        with concurrent.futures.ThreadPoolExecutor(clients) as many:
             return list(many.map(ask, prompts))
 
     def test_ray_serves_two_replicas(self):
@@ -148,11 +154,13 @@ class UnderRay(unittest.TestCase):
         from ray.llm._internal.serve.routing_policies.prefix_aware.prefix_aware_router import PrefixCacheAffinityRouter
         from ray.serve.config import RequestRouterConfig
 
-        prompts, port = jobs(1), free_ports_in_a_row(3)
+        # Ray's router learns a prompt when a replica has taken it. So two first requests of a beginning at one time may go to two
+        # replicas (in 3 of 7 runs one of the six did, 2 points of all tokens): here each beginning is asked once before four clients ask.
+        new, known = new_and_known(jobs(1))
+        prompts, port = new + known, free_ports_in_a_row(3)
         with EventfulReplica() as one:
             one.begin()
-            with concurrent.futures.ThreadPoolExecutor(4) as many:
-                alone = list(many.map(lambda text: one.server.generate(text=text, sampling_params=GREEDY), prompts))
+            alone = [one.server.generate(text=text, sampling_params=GREEDY) for text in prompts]
             one.events.read(1)
             held_alone = one.events.held["CPU"]
             tokens = [tokens_held(one.server, prompt, reply) for prompt, reply in zip(prompts, alone)]
@@ -162,7 +170,7 @@ class UnderRay(unittest.TestCase):
         handle = self.start("three", {**FLAGS, "kv_events_config": json.loads(config(port, topic=""))}, 3,
                             request_router_config=RequestRouterConfig(request_router_class=PrefixCacheAffinityRouter))
         before = self.held_once_all_were_heard(handle, readers)
-        behind = self.ask(handle, prompts)
+        behind = self.ask(handle, new, 1) + self.ask(handle, known)
         for reader in readers:
             reader.read(1)
         held = [reader.held["CPU"] - earlier for reader, earlier in zip(readers, before)]
