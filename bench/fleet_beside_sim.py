@@ -10,7 +10,8 @@ settings alternate; figures are medians. Some five minutes on two free cores; wi
 Scaled by cores: the machine need not have a core for each. What counts is the processor's time of each server, simulated: of its steps. With a core each, the
 last one is done after the longest of these, so throughput scaled by cores = output tokens / longest time of a processor.
 By the clock: where there are as many cores as servers, each server is held to one core, and router and client to the same ones. So one server has one core
-with its client on it, two have two; the ratio is that of output tokens a second as the client saw them. Work of others on the machine, which is printed, lowers it.
+with its client on it, two have two; the ratio is that of output tokens a second as the client saw them. It says nothing while others use the machine: how much they
+did is printed.
 
 The simulator is told what a step takes (measured here first on one thread, unless --cost says it), and has the model's tokenizer, so that it sees the same ids.
 Beside the standard library it needs sglang-router (pip install sglang-router==0.3.2) for PYTHON; tests/clients/venv.sh makes one that has it.
@@ -236,6 +237,8 @@ def main():
     show(rows)
     others = [run["others"] for each in runs.values() for run in each]
     print(f"{o.rounds} rounds, medians; {len(CORES)} cores, of which others took {min(others):.0%} to {max(others):.0%}")
+    if max(others) > 0.1:
+        print("what was measured by the clock is of a machine that others used: run it again when nobody does")
     if o.out:
         with open(o.out, "w") as out:
             json.dump({"cost": cost, "concurrency": o.concurrency, "rows": rows}, out, indent=1)
