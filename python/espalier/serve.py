@@ -7,6 +7,8 @@ Needs ``ray[serve]``, which is imported when :func:`deployment` is called.
 from __future__ import annotations
 
 import importlib
+import json
+import re
 from typing import Any, Optional
 
 from espalier.http_calls import HttpServer
@@ -15,10 +17,28 @@ from espalier.runtime import Runtime
 _OF_THIS_HOP = ("connection", "content-length", "host", "keep-alive", "transfer-encoding")  # headers
 
 
+def _rank() -> int:
+    """The number of this replica among those that run, from 0."""
+    rank = importlib.import_module("ray.serve").get_replica_context().rank
+    return int(getattr(rank, "rank", rank))  # a number in Ray 2.51, then an object with three
+
+
+def events_of_rank(config: "str | dict[str, Any]", rank: int) -> "dict[str, Any]":
+    """``kv_events_config`` of a replica: ports of TCP are those that are given plus its rank, so that replicas of one host
+    do not want the same, and a reader knows where each is."""
+    values = dict(json.loads(config) if isinstance(config, str) else config)
+    for name in ("endpoint", "replay_endpoint"):
+        if found := re.fullmatch(r"(tcp://.*:)(\d+)", values.get(name) or ""):
+            values[name] = found[1] + str(int(found[2]) + rank)
+    return values
+
+
 class Replica:
     """One server and the way to it."""
 
     def __init__(self, server_args: "dict[str, Any]") -> None:
+        if config := server_args.get("kv_events_config"):
+            server_args = {**server_args, "kv_events_config": events_of_rank(config, _rank())}
         self._server = Runtime(**{"log_level": "warning", **server_args})
         self._calls = HttpServer(self._server.url, server_args.get("api_key"))
         self._session: Any = None

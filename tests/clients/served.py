@@ -14,7 +14,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "server"))  # behind this folder: names are alike
-from harness import BINARY, MODEL, SOURCE, Reply, Server  # noqa: E402, F401
+from harness import BINARY, MODEL, SOURCE, Reply, Server, eventually  # noqa: E402, F401
 
 KEY = "a-key"
 NAME = "house-model"

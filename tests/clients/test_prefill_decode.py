@@ -16,9 +16,9 @@ import urllib.request
 
 import openai
 
+from served import NAME as MODEL_NAME
 from served import SHORT, Reply, Server
-from prefill_decode import FLAGS, decode, metrics, prefill, whole_blocks  # beside served's server
-from test_routers import MODEL_NAME, free_port
+from prefill_decode import FLAGS, decode, free_port, metrics, prefill, whole_blocks  # beside served's server
 
 MORE = ("--served-model-name", MODEL_NAME, "--chat-template", SHORT)
 

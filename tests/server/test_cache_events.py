@@ -1,101 +1,12 @@
 """Cache events over ZeroMQ, read as routers read them: with msgspec, by the types that vLLM and SGLang publish."""
 import pathlib
-import socket
 import tempfile
 import time
 import unittest
-from typing import Any
 
-try:
-    import msgspec
-    import zmq
-except ImportError:
-    msgspec = None
-
+from cache_event_reader import BLOCK, Subscriber, config, free_port, msgspec, zmq
 from harness import Server
 from test_lora import some_adapter
-
-BLOCK = 16
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-if msgspec is not None:
-    class EventBatch(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-        ts: float
-        events: list[Any]
-
-    class KVCacheEvent(msgspec.Struct, array_like=True, omit_defaults=True, gc=False, tag=True):
-        pass
-
-    class BlockStored(KVCacheEvent):
-        block_hashes: list[int]
-        parent_block_hash: int | None
-        token_ids: list[int]
-        block_size: int
-        lora_id: int | None
-        medium: str | None
-        lora_name: str | None
-
-    class BlockRemoved(KVCacheEvent):
-        block_hashes: list[int]
-        medium: str | None
-
-    class AllBlocksCleared(KVCacheEvent):
-        pass
-
-    class KVEventBatch(EventBatch):
-        events: list[BlockStored | BlockRemoved | AllBlocksCleared]
-        data_parallel_rank: int | None = None
-
-
-class Subscriber:
-    """Keeps what is held by medium, as a router's index does."""
-
-    def __init__(self, port, topic=""):
-        self.socket = zmq.Context.instance().socket(zmq.SUB)
-        self.socket.connect(f"tcp://127.0.0.1:{port}")
-        self.socket.setsockopt_string(zmq.SUBSCRIBE, topic)
-        self.topic, self.numbers, self.held, self.tokens, self.adapters = topic, [], {}, {}, []
-        self.decoder = msgspec.msgpack.Decoder(type=KVEventBatch)
-
-    def read(self, seconds=2.0):
-        while self.socket.poll(int(1000 * seconds)):
-            topic, number, batch = self.socket.recv_multipart()
-            assert topic.decode() == self.topic
-            self.numbers.append(int.from_bytes(number, "big"))
-            self.apply(self.decoder.decode(batch))
-            seconds = 0.3
-
-    def apply(self, batch):
-        assert abs(batch.ts - time.time()) < 600 and batch.data_parallel_rank == 0
-        for event in batch.events:
-            if isinstance(event, AllBlocksCleared):
-                self.held.clear()
-                continue
-            held = self.held.setdefault(event.medium, set())
-            if isinstance(event, BlockRemoved):
-                held -= set(event.block_hashes)
-                continue
-            self.adapters.append(event.lora_name)
-            assert event.block_size == BLOCK and len(event.token_ids) == BLOCK * len(event.block_hashes)
-            held |= set(event.block_hashes)
-            for i, block in enumerate(event.block_hashes):
-                self.tokens[block] = event.token_ids[BLOCK * i:BLOCK * (i + 1)]
-
-    def close(self):
-        self.socket.close(0)
-
-
-def config(port, replay=None, **more):
-    values = {"publisher": "zmq", "endpoint": f"tcp://*:{port}", "topic": "kv@me@toy", **more}
-    if replay:
-        values["replay_endpoint"] = f"tcp://127.0.0.1:{replay}"
-    return msgspec.json.encode(values).decode()
 
 
 @unittest.skipIf(msgspec is None, "msgspec and pyzmq are not installed")
