@@ -27,6 +27,7 @@
 #include "engine/memory/page_prefault.h"
 #include "engine/memory/state_pool.h"
 #include "engine/memory/window_plan.h"
+#include "engine/ranks/kept_bytes.h"
 #include "engine/ranks/rank_blocks.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
@@ -35,7 +36,6 @@
 #include "engine/step/engine_core.h"
 #include "model/adapters/adapter.h"
 #include "model/program/work.h"
-#include "ranks/values_of_all.h"
 #include "sampling/noise.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -110,13 +110,13 @@ struct Engine::Impl {
   Result<> open(const Progress& progress);
   Result<> load(const Progress& progress, int context);  // in the team's turn
   Result<> join_ranks();
-  void share_memory(MemoryRoom& room, const CacheLayout& layout) const;
+  Result<PoolPlan> plan_pools(MemoryRoom room, const CacheLayout& layout, int context, std::size_t beside);
   void lead(const PoolPlan& plan);
   Model& model() const { return leading ? static_cast<Model&>(*leading) : *decoder; }
   Model& guessing_layer() const {
     return leading_layer ? static_cast<Model&>(*leading_layer) : *decoder->draft_layer();
   }
-  Result<> allocate_states(const MemoryRoom& room);
+  Result<> allocate_states(const MemoryRoom& room, std::size_t most_bytes);
   PoolingPlan pooling_plan();
   void describe(const Capacity& capacity);
   void start_masks();
@@ -202,10 +202,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
     room.pages -= std::min(memory_for_weights(room), loaded.mapped_bytes + (draft ? draft->mapped_bytes : 0));
   if (tower && compute == nullptr)
     room.pages -= std::min(room.pages / 2, tower->working_bytes + 2 * options.picture_cache_bytes);
-  if (group) share_memory(room, layout);
-  ESP_CHECK(allocate_states(room));
-  const PoolPlan plan =
-      plan_pool({options, chosen, layout, seen_fields(decoder->program()), context, beside}, room, states.bytes());
+  ESP_TRY(const PoolPlan plan, plan_pools(room, layout, context, beside));
   const Capacity fits{context, plan.slots};
   ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots, device_of(compute.get())));
   const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
@@ -291,16 +288,26 @@ Result<> Engine::Impl::join_ranks() {
   return success();
 }
 
-// The memory that is left once all ranks of this host have their weights is for all of them, and a token takes as much of it
-// as on the rank that keeps most.
-void Engine::Impl::share_memory(MemoryRoom& room, const CacheLayout& layout) const {
-  group->barrier();
-  room = memory_room();
-  const std::size_t own = layout.bytes_per_token();
-  const std::vector<std::size_t> all = ranks::values_of_all(*group, own);
-  const std::size_t most = *std::ranges::max_element(all);
-  const double share = most == 0 ? 1.0 : static_cast<double>(own) / static_cast<double>(most) / options.local_ranks;
-  room.pages = static_cast<std::int64_t>(static_cast<double>(room.pages) * share);
+// The memory that is left once all ranks of this host have their weights is for all of them. Pools are as large on each, so that
+// what they may take is reckoned as the rank does that keeps most.
+Result<PoolPlan> Engine::Impl::plan_pools(MemoryRoom room, const CacheLayout& layout, int context, std::size_t beside) {
+  const KeptBytes own = kept_bytes(*decoder, chosen.kv);
+  KeptBytes most = own;
+  if (group) {
+    group->barrier();
+    room = memory_room();
+    room.pages /= options.local_ranks;
+    most = most_kept(*group, own);
+  }
+  ESP_CHECK(allocate_states(room, most.state));
+  const double share =
+      static_cast<double>(PoolCost::of_token(own.token)) / static_cast<double>(PoolCost::of_token(most.token));
+  const auto shared = [&](auto bytes) { return static_cast<decltype(bytes)>(static_cast<double>(bytes) * share); };
+  EngineChoices of_share = chosen;
+  of_share.kv_memory.bytes = shared(chosen.kv_memory.bytes);
+  room.pages = shared(room.pages);
+  const auto states_bytes = shared(static_cast<std::size_t>(states.cells()) * most.state);
+  return plan_pool({options, of_share, layout, seen_fields(decoder->program()), context, beside}, room, states_bytes);
 }
 
 void Engine::Impl::lead(const PoolPlan& plan) {
@@ -321,9 +328,10 @@ PoolingPlan Engine::Impl::pooling_plan() {
           }};
 }
 
-// Every running sequence needs a cell, and one more must be there for what they share.
-Result<> Engine::Impl::allocate_states(const MemoryRoom& room) {
-  const std::size_t floats = decoder->keeps().state_floats, bytes = StatePool::stride_bytes(floats);
+// Every running sequence needs a cell, and one more must be there for what they share. bytes: of a state, on the rank that
+// keeps most of it.
+Result<> Engine::Impl::allocate_states(const MemoryRoom& room, std::size_t bytes) {
+  const std::size_t floats = decoder->keeps().state_floats;
   ESP_TRY(states, StatePool::allocate(floats, state_cells_of(options, chosen, bytes, room), device_of(compute.get())));
   info.state_bytes = static_cast<std::int64_t>(floats * sizeof(float));
   info.state_cells = states.cells();

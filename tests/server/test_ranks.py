@@ -77,6 +77,16 @@ class Ranks(unittest.TestCase):
         self.same_as_one("--speculative-algorithm", "NEXTN", model=MODELS.parent / "nextn" / "nextn-glm4-moe",
                          wanted=list(mixed_bodies())[:6], ranks=((1, "--pp-size", "2"), (2, "--pp-size", "2")))
 
+    def test_a_stage_that_keeps_nothing_of_tokens_makes_no_pool_smaller(self):
+        """The first of three stages has recurrent layers alone."""
+        model = MODELS / "n26-qwen3-next"
+        sizes = []
+        for flags in ((), ("--pp-size", "3")):
+            with Server(*flags, model=model) as server:
+                info = server.get("/get_server_info").json
+                sizes.append((info["max_total_num_tokens"], info["max_mamba_cache_size"]))
+        self.assertEqual(*sizes)
+
     def test_recurrent_states_are_shared_by_heads(self):
         model = MODELS / "n26-qwen3-next"
         wanted = [{"input_ids": list(range(3 + i, 60)), "sampling_params": {"temperature": 0, "max_new_tokens": 6}} for i in range(4)]

@@ -32,9 +32,12 @@ std::int64_t whole_segments(std::int64_t slots) {
 
 }  // namespace
 
+std::size_t PoolCost::of_token(std::size_t kept) {
+  return std::max(kept, kTokenAlone);
+}
+
 PoolCost::PoolCost(const PoolWish& wish, const WindowPlan& windows)
-    : token_(static_cast<std::int64_t>(
-          std::max(part_bytes(wish.layout, windows, false) + wish.bytes_beside, kTokenAlone))) {
+    : token_(static_cast<std::int64_t>(of_token(part_bytes(wish.layout, windows, false) + wish.bytes_beside))) {
   if (windows.seen.rule == Visibility::Rule::all) return;
   window_ = static_cast<std::int64_t>(part_bytes(wish.layout, windows, true));
   const std::int64_t each = windows.seen.size + kWindowReserve;

@@ -53,9 +53,11 @@ class PoolCost {
  public:
   // `windows`: which fields lie apart; none: one space.
   PoolCost(const PoolWish& wish, const WindowPlan& windows);
+  static std::size_t of_token(std::size_t kept);  // that keeps so many bytes; also where it keeps none
   int window_slots(std::int64_t slots) const;
   std::int64_t bytes(std::int64_t slots) const;
   std::int64_t slots_in(std::int64_t bytes) const;  // whole segments
+
  private:
   std::int64_t token_, window_ = 0;      // bytes of a slot of either space
   std::int64_t least_ = 0, useful_ = 0;  // window slots

@@ -11,9 +11,9 @@
 #include "engine/load/load_decoder.h"
 #include "engine/load/loaded_tower.h"
 #include "engine/load/tensor_samples.h"
+#include "engine/ranks/kept_bytes.h"
 #include "engine/ranks/rank_leader.h"
 #include "model/adapters/adapter_file.h"
-#include "ranks/values_of_all.h"
 
 namespace espalier {
 namespace {
@@ -63,7 +63,7 @@ Result<> RankFollower::load(const EngineOptions& options, const Engine::Progress
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
   decoder_ = std::move(loaded.decoder);
   group_->barrier();  // the first rank, which plans the pools, looks at what memory is left
-  ranks::values_of_all(*group_, CacheLayout{decoder_->keeps().per_token, chosen_.kv}.bytes_per_token());
+  most_kept(*group_, kept_bytes(*decoder_, chosen_.kv));
   numbers_.input_widths = decoder_->program().whole_inputs;
   numbers_.state_at = [this](int cell) { return states_.at(cell); };
   numbers_.adapter_at = [this](int number) -> const LoraAdapter* {
