@@ -233,8 +233,10 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
             "redis://[user:password@]host[:port][/database] or "
             "unix:///path; a password is better given in the environment or a file; empty = none");
   add.value("--cache-remote-password-file", o.cache_remote_password_file, "FILE", "whose first line is its password");
-  add.value("--cache-remote-secret-file", o.cache_remote_secret_file, "FILE",
-            "whose first line all servers that share have in common; who lacks it finds nothing there");
+  add.value(
+      "--cache-remote-secret-file", o.cache_remote_secret_file, "FILE",
+      "whose first line all servers that share have in common, also those of --peers and --disaggregation-mode; who "
+      "lacks it finds nothing");
   add.value("--cache-remote-prefix", o.cache_remote_prefix, "NAME", "of all names there");
   add.value("--cache-remote-ttl", o.cache_remote_seconds, "SECONDS",
             "that a block lives there without being read; 0 = for as long as the server keeps it");
@@ -252,9 +254,10 @@ void add_cache_flags(Adder& add, EngineOptions& o) {
             "where a prefill server is asked for keys and values, at --host; 0 = any");
   add.value("--disaggregation-timeout", o.disaggregation_seconds, "SECONDS",
             "that a decode server waits for a prompt's keys and values at most");
-  add.value("--peers", o.peers, "HOST:PORT,...",
-            "servers of the same model that are asked for prefixes that this one lacks; each listens at its "
-            "--peer-port; empty = none");
+  add.value(
+      "--peers", o.peers, "HOST:PORT,...",
+      "servers of the same model that are asked for prefixes that this one lacks, where reading was measured to be "
+      "quicker (--cache-remote-reads); each listens at its --peer-port; empty = none");
   add.value("--peer-port", o.peer_port, "PORT",
             "where other servers may ask for prefixes of this one, at --host; 0 = nowhere");
   o.cache_scratch = (store::Settings::from_environment().cache / "prefixes").string();

@@ -235,7 +235,11 @@ Result<> ServeOptions::take_socket() {
 
 // Where others ask for prefixes they ask for one model's.
 Result<> ServeOptions::settle_fleet() {
-  engine.peer_host = server.host;
+  if (!server.host.starts_with("unix:")) engine.peer_host = server.host;  // else the loopback address
+  if (engine.peer_port != 0 && engine.disaggregation_mode == "prefill")
+    return bad_request(
+        "a prefill server is asked for prefixes at its --disaggregation-bootstrap-port; leave --peer-port out",
+        "peer_port");
   const bool listens = engine.peer_port != 0 || engine.disaggregation_mode == "prefill";
   if (listens && (models.size() > 1 || allow_pull))
     return bad_request(

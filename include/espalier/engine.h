@@ -192,6 +192,7 @@ struct RankFigures {
 // What the engine did and holds at one moment; counters since the start.
 struct EngineStatus {
   int running = 0, waiting = 0;
+  int awaiting = 0;  // of those that wait, for what is read, or computed elsewhere: not for this engine
   std::int64_t waiting_tokens = 0;
   int state_cells = 0, free_state_cells = 0, snapshots = 0;  // of recurrent states: all, unused, kept in the tree
   int window_tokens = 0, free_window_tokens = 0;             // slots of what is read through a window

@@ -27,7 +27,7 @@ double Readiness::loading_share() const {
 
 bool StallWatch::stalled(const EngineStatus& status, double now, double limit_seconds) {
   const std::scoped_lock lock(mutex_);
-  const bool work = status.running > 0 || status.waiting > 0;
+  const bool work = status.running > 0 || status.waiting > status.awaiting;
   if (!work || since_ < 0 || status.steps != steps_) since_ = work ? now : -1;
   steps_ = status.steps;
   return limit_seconds > 0 && since_ >= 0 && now - since_ > limit_seconds;

@@ -135,6 +135,30 @@ class PrefillAndDecode(unittest.TestCase):
                 self.assertEqual(server.get("/get_server_info").json["disaggregation_mode"], mode)
                 self.assertEqual(server.get("/get_model_info").json["disaggregation_mode"], mode)
 
+    def test_an_address_may_stand_in_brackets(self):
+        """As sglang-router sends it."""
+        with prefill() as first, decode() as second:
+            body = handed(wanted()[0], first.bootstrap, host="[127.0.0.1]")
+            first.post("/generate", body)
+            self.assertEqual([told(second.post("/generate", body).json)], self.expected[0])
+            self.assertEqual(metrics(second, "pulled_tokens_total", "rooms_failed_total"), [whole_blocks(300), 0])
+
+    def test_small_batches_and_chunks_compute_the_same_keys(self):
+        with prefill() as first, decode("--chunked-prefill-size", "16", "--max-running-requests", "1") as second:
+            self.assertEqual(answers(Pair(first, second), wanted(2)), self.expected[:2])
+            self.assertEqual(metrics(second, "rooms_failed_total"), [0])
+
+    def test_who_only_waits_for_prompts_is_healthy(self):
+        with prefill() as first, decode("--watchdog-timeout", "1") as second:
+            waiting = threading.Thread(target=lambda: second.post("/generate", handed(wanted()[0], first.bootstrap)))
+            waiting.start()
+            seen = set()
+            while waiting.is_alive():
+                seen.add(second.get("/health").status)
+                time.sleep(0.2)
+            self.assertEqual(seen, {200})
+            self.assertNotIn("no step came to its end", second.text())
+
     # --- trouble ---
 
     def test_a_first_server_that_is_not_there_costs_only_its_work(self):
@@ -286,6 +310,20 @@ class Peers(unittest.TestCase):
             self.assertEqual(answers(three, wanted()), self.expected)
             one.generate(input_ids=prompt(2), sampling_params=LONG)
             self.assertEqual(answers(three, wanted()), self.expected)
+
+    def test_who_comes_back_is_asked_again(self):
+        port = free_port()
+        with self.asking(port) as two:
+            two.generate(**wanted()[0])  # nobody is there
+            with Server(*FLAGS, "--peer-port", str(port)) as one:
+                for i in range(1, 60):
+                    body = {"input_ids": prompt(i, 200), "sampling_params": LONG}
+                    one.generate(**body)
+                    if two.generate(**body)["meta_info"]["cached_tokens"] == whole_blocks(200):
+                        break
+                    time.sleep(0.2)
+                self.assertGreater(two.metric("espalier_remote_read_tokens_total"), 0)
+                self.assertIn("answers", two.text())
 
     def test_a_salt_keeps_tenants_apart(self):
         port = free_port()

@@ -162,12 +162,14 @@ bool is_connected_to_itself(int socket) {
 
 Result<UniqueFd> listen_at(const HostAndPort& where, const Listening& listening) {
   auto addresses = look_up(where);
+  if (!addresses.ok() && !listening.or_at_any) return addresses.error();
   if (addresses.ok())
     for (const SocketAddress& address : *addresses) {
       UniqueFd socket = listen_on(address);
       if (socket) return socket;
       if (errno != EADDRNOTAVAIL) return cannot_listen(where, listening);
     }
+  if (!listening.or_at_any) return cannot_listen(where, listening);
   UniqueFd socket = listen_on(any_of(AF_INET6, where.port));
   if (!socket && errno != EADDRINUSE) socket = listen_on(any_of(AF_INET, where.port));
   if (!socket) return cannot_listen(where, listening);

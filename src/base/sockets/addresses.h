@@ -44,8 +44,8 @@ bool is_connected_to_itself(int socket);
 // Who wants to listen, as a message names it, and the flag that would choose another port.
 struct Listening {
   std::string_view who, flag;
+  bool or_at_any = false;  // where the address is none of this machine: at the port of any
 };
-// At that address where it is one of this machine, else at the port of any.
 Result<UniqueFd> listen_at(const HostAndPort& where, const Listening& listening);  // cannot_bind
 // At the address of a connected socket, at any port.
 Result<UniqueFd> listen_beside(int socket, const Listening& listening);  // cannot_bind

@@ -101,8 +101,10 @@ TEST(Addresses, APortInUseIsToldWithTheFlagThatChoosesAnother) {
   EXPECT_THAT(second.error().message, HasSubstr("--test-port"));
 }
 
-TEST(Addresses, AnAddressOfAnotherMachineMeansAnyOfThisOne) {
-  const auto listening = listen_at({"192.0.2.1", 0}, {"a test", "test-port"});
+TEST(Addresses, AnAddressOfAnotherMachineMeansAnyOfThisOneWhereThatIsWanted) {
+  EXPECT_FALSE(listen_at({"192.0.2.1", 0}, {"a test", "test-port"}).ok());
+  EXPECT_FALSE(listen_at({"no-such-host.invalid", 0}, {"a test", "test-port"}).ok());
+  const auto listening = listen_at({"192.0.2.1", 0}, {"a test", "test-port", true});
   ASSERT_TRUE(listening.ok()) << listening.error().message;
   const auto here = look_up({"127.0.0.1", port_of(listening->get())});
   const UniqueFd caller = begin_to_connect(here->front());

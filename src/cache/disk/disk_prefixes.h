@@ -79,6 +79,7 @@ class DiskPrefixes final : public EvictionObserver {
   std::int64_t save(DiskTier::Time until);
 
   bool idle() const { return loads_.empty(); }
+  int awaiting() const;  // requests that wait for what is being read, or an answer
   template <class F>
   void for_each_state(F&& visit) const {  // that loads have a share of
     for (const Load& load : loads_) visit(load.state);

@@ -7,10 +7,10 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostLoads = 4;   // at the same time; more requests wait for their turn
-constexpr std::size_t kMostPulls = 64;  // likewise, where others compute prompts: most of them wait for those
-constexpr int kMostTries = 3;           // loads for one request: a disk that keeps failing must not hold it
-constexpr int kLeastShared = 16;        // tokens for which a request waits for another's load
+constexpr std::size_t kMostLoads = 4;    // at the same time; more requests wait for their turn
+constexpr std::size_t kMostPulls = 128;  // likewise, where others compute prompts: most of them wait for those
+constexpr int kMostTries = 3;            // loads for one request: a disk that keeps failing must not hold it
+constexpr int kLeastShared = 16;         // tokens for which a request waits for another's load
 
 int blocks_of_tokens(int tokens) {
   return (tokens + kBlockTokens - 1) / kBlockTokens;
@@ -284,6 +284,13 @@ void DiskPrefixes::collect(int most_pieces) {
     arrived_.pop_front();  // the reading thread may wait for its buffer
   }
   fleet_.collect(most_pieces);
+}
+
+int DiskPrefixes::awaiting() const {
+  int requests = fleet_.asking();
+  for (const Load& load : loads_)
+    if (!load.done) requests += static_cast<int>(load.owners.size());
+  return requests;
 }
 
 int DiskPrefixes::forget(std::uint64_t owner) {

@@ -26,7 +26,7 @@ class GivenPrefixes {
   using Clock = std::chrono::steady_clock;
   // pieces_a_step: that collect() may give however few it is told. patience: how long a wish waits for a request with its room.
   GivenPrefixes(std::unique_ptr<PeerListener> listener, RadixTree& tree, SlotCopier& copier, int pieces_a_step,
-                Clock::duration patience = std::chrono::seconds(30))
+                Clock::duration patience = std::chrono::seconds(10))
       : listener_(std::move(listener)),
         tree_(tree),
         copier_(copier),

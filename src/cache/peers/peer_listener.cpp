@@ -273,7 +273,9 @@ bool PeerListener::take_hello(Client& client) {
   if (!theirs.ok()) return false;
   const PeerHello ours = make_peer_hello(options_.us.namer.model(), options_.us.stride);
   client.our_hello = to_bytes(ours);
-  if (auto other = difference(ours, *theirs)) log::warning("a server asks for blocks in vain: {}", other->message);
+  if (auto other = difference(ours, *theirs); other)
+    if (const auto more = strangers_.take())
+      log::warning("a server asks for blocks in vain: {}{}", other->message, *more);
   say(client,
       client.our_hello + peer_proof(options_.us.namer.secret(), PeerSide::gives, client.their_hello, client.our_hello));
   client.stage = Stage::proof;
@@ -286,7 +288,11 @@ bool PeerListener::take_proof(Client& client) {
       peer_proof(options_.us.namer.secret(), PeerSide::asks, client.their_hello, client.our_hello);
   if (!same_proof(client.in.substr(0, kPeerProofBytes), wanted)) {
     counters_.refused.add();
-    log::warning("a server with another secret (--cache-remote-secret-file) asks for blocks; it gets none");
+    if (const auto more = strangers_.take())
+      log::warning(
+          "somebody who does not know this server's secret (--cache-remote-secret-file) asks for blocks; none are "
+          "given{}",
+          *more);
     return false;
   }
   client.in.erase(0, kPeerProofBytes);

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log_pace.h"
 #include "base/sockets/byte_run.h"
 #include "base/system/wake_descriptor.h"
 #include "cache/disk/io_buffers.h"
@@ -123,6 +124,7 @@ class PeerListener {
   std::vector<Out> given_;
   std::unordered_map<WishId, int> on_the_way_;  // buffers, of open wishes
 
+  LogPace strangers_;          // of those who ask in vain
   std::list<Client> clients_;  // of the thread, and the next two
   WishId last_wish_ = 0;
   Time accepts_again_ = {};

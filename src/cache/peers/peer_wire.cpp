@@ -174,7 +174,7 @@ std::string_view name(PeerEnd why) {
     case PeerEnd::all:
       return "it has given all";
     case PeerEnd::no_more:
-      return "it has no more of them";
+      return "it sends no more of this prompt (other tokens, adapter or salt there, or its request has ended)";
     case PeerEnd::no_room:
       return "no request with this room came there";
     case PeerEnd::busy:

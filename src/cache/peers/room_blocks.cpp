@@ -10,8 +10,9 @@ namespace espalier {
 Error RoomBlocks::failed(Error why) {
   if (until_.stop.cancelled()) return why;
   counters_.rooms_failed.add();
-  log::warning("a prompt's keys and values do not come from {}: {}; the rest is computed here", describe(pull_.where()),
-               why.message);
+  if (const auto more = pace_->take())
+    log::warning("a prompt's keys and values do not come from {}: {}; the rest is computed here{}",
+                 describe(pull_.where()), why.message, *more);
   return why;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/log_pace.h"
 #include "cache/disk/foreign_blocks.h"
 #include "cache/peers/block_pull.h"
 #include "cache/peers/peer_counters.h"
@@ -19,8 +20,14 @@ class RoomBlocks final : public ForeignBlocks {
  public:
   using Chain = std::shared_ptr<const BlockChain>;
   using Time = WaitUntil::Time;
-  RoomBlocks(BlockPull pull, Chain chain, std::uint64_t room, Time until, PeerCounters& counters)
-      : pull_(std::move(pull)), chain_(std::move(chain)), room_(room), until_{until, {}}, counters_(counters) {}
+  RoomBlocks(BlockPull pull, Chain chain, std::uint64_t room, Time until, PeerCounters& counters,
+             std::shared_ptr<LogPace> pace)
+      : pull_(std::move(pull)),
+        chain_(std::move(chain)),
+        room_(room),
+        until_{until, {}},
+        counters_(counters),
+        pace_(std::move(pace)) {}
 
   Result<int> await(int first_block) override;
   Result<> read(int first_block, std::span<std::byte> into) override;
@@ -35,6 +42,7 @@ class RoomBlocks final : public ForeignBlocks {
   const std::uint64_t room_;
   const WaitUntil until_;
   PeerCounters& counters_;
+  const std::shared_ptr<LogPace> pace_;
 };
 
 }  // namespace espalier

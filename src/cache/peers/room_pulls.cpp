@@ -18,7 +18,7 @@ bool RoomPulls::ask(std::uint64_t owner, const Handoff& handoff, const CacheKey&
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<WaitUntil::Time::duration>(
                                                             std::chrono::duration<double>(options_.seconds));
   auto blocks = std::make_shared<RoomBlocks>(BlockPull(where, options_.us, options_.allowed), chain, handoff.room,
-                                             until, counters_);
+                                             until, counters_, pace_);
   const auto file = disk_.add_foreign(key.scope, chain->tokens, first, blocks);
   if (!file) return false;
   counters_.rooms.add();

@@ -51,6 +51,7 @@ class RoomPulls {
   const RoomPullsOptions options_;
   DiskTier& disk_;
   PeerCounters& counters_;
+  const std::shared_ptr<LogPace> pace_ = std::make_shared<LogPace>();  // of what does not come
   std::vector<Pull> pulls_;
 };
 

@@ -41,7 +41,8 @@ class Fleet {
   };
   Answer ask(std::uint64_t owner, const Handoff* handoff, const CacheKey& key, int held, int limit, AskedOthers& asked);
   bool is_asking(std::uint64_t owner) const { return prefixes_ && prefixes_->is_asking(owner); }
-  void forget(std::uint64_t owner);  // it was admitted, or left
+  int asking() const { return prefixes_ ? prefixes_->asking() : 0; }  // requests that have no answer
+  void forget(std::uint64_t owner);                                   // it was admitted, or left
 
   void collect(int most_pieces);  // takes what came; gives at most so many pieces
   void give_pulled(int most_pieces);

@@ -32,12 +32,17 @@ bool RemoteHealth::may_try() {
   return may(all_, std::chrono::steady_clock::now());
 }
 
+bool RemoteHealth::goes_on() const {
+  const std::lock_guard lock(mutex_);
+  return all_.good || all_.tried;
+}
+
 void RemoteHealth::worked() {
   const std::lock_guard lock(mutex_);
   const bool news = !all_.ever || !all_.good, first = !all_.ever;
   all_ = {.good = true, .ever = true};
   publish();
-  if (news) log::info("the remote cache at {} answers{}", shown_, first ? "" : " again");
+  if (news && !who_.empty()) log::info("{} answers{}", who_, first ? "" : " again");
 }
 
 void RemoteHealth::failed(const Error& why) {
@@ -46,9 +51,8 @@ void RemoteHealth::failed(const Error& why) {
   note(all_, std::chrono::steady_clock::now());
   all_.ever = true;
   publish();
-  if (news)
-    log::warning("the remote cache at {} is not used until it answers again: {}; prefixes are computed here", shown_,
-                 why.message);
+  if (news && !who_.empty())
+    log::warning("{} is not used until it answers again: {}; prefixes are computed here", who_, why.message);
 }
 
 bool RemoteHealth::may_keep() {
@@ -62,7 +66,7 @@ void RemoteHealth::kept() {
   const bool news = !keeping_.good;
   keeping_ = {.good = true, .ever = true};
   publish();
-  if (news) log::info("the remote cache at {} takes prefixes again", shown_);
+  if (news && !who_.empty()) log::info("{} takes prefixes again", who_);
 }
 
 void RemoteHealth::refused(std::string_view why) {
@@ -70,7 +74,7 @@ void RemoteHealth::refused(std::string_view why) {
   const bool news = keeping_.good;
   note(keeping_, std::chrono::steady_clock::now());
   publish();
-  if (news) log::warning("the remote cache at {} is read, but takes no prefixes for now: {}", shown_, why);
+  if (news && !who_.empty()) log::warning("{} is read, but takes no prefixes for now: {}", who_, why);
 }
 
 void RemoteHealth::publish() {

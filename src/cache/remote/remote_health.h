@@ -18,9 +18,11 @@ namespace espalier {
 class RemoteHealth {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  RemoteHealth(std::string shown, Gauge& state) : shown_(std::move(shown)), state_(state) {}
+  // who: as lines of the log begin with it, "the peer 10.0.0.2:8999"; empty: no line is written.
+  RemoteHealth(std::string who, Gauge& state) : who_(std::move(who)), state_(state) {}
 
-  bool may_try();  // and a failure that follows counts; false: it is down
+  bool may_try();        // and a failure that follows counts; false: it is down
+  bool goes_on() const;  // what may_try() allowed a while ago is still to be done
   void worked();
   void failed(const Error& why);
 
@@ -39,8 +41,8 @@ class RemoteHealth {
   static void note(Side& side, Time now);
   void publish();
 
-  const std::string shown_;
-  std::mutex mutex_;
+  const std::string who_;
+  mutable std::mutex mutex_;
   Side all_, keeping_;
   Gauge& state_;  // 0: not asked yet, or down; 1: up; 2: up, but takes nothing more
 };

@@ -30,6 +30,10 @@ bool RemotePrefixes::is_asking(std::uint64_t owner) const {
   return std::ranges::any_of(questions_, [&](const Question& q) { return q.owner == owner && !q.answered; });
 }
 
+int RemotePrefixes::asking() const {
+  return static_cast<int>(std::ranges::count(questions_, false, &Question::answered));
+}
+
 void RemotePrefixes::forget(std::uint64_t owner) {
   std::erase_if(questions_, [&](const Question& question) {
     if (question.owner != owner) return false;

@@ -30,6 +30,7 @@ class RemotePrefixes {
   // Asks for what lies behind the first `held` tokens of the key, up to `limit`. False: nothing is asked.
   bool ask(std::uint64_t owner, const CacheKey& key, int held, int limit);
   bool is_asking(std::uint64_t owner) const;  // and has no answer
+  int asking() const;                         // how many are
   void forget(std::uint64_t owner);           // it was admitted, or left
 
   void computed(const CacheKey& key, int tokens);    // the tree holds so many of its tokens

@@ -47,6 +47,7 @@ struct Server {
     auto tier = DiskTier::open(options, disk_counters).value();
     RemoteTierOptions remote;
     remote.shown = "a Redis of a test";
+    remote.who = "the remote cache at a Redis of a test";
     remote.namer = BlockNamer(wish.key, wish.secret);
     remote.stride = tier->block_stride();
     remote.weighs = false;

@@ -98,7 +98,7 @@ class RemoteTier::Reader : public std::enable_shared_from_this<RemoteTier::Reade
 RemoteTier::RemoteTier(RemoteTierOptions options, RemoteTierCounters& counters)
     : options_(std::move(options)),
       counters_(counters),
-      health_(std::make_shared<RemoteHealth>(options_.shown, counters.state)),
+      health_(std::make_shared<RemoteHealth>(options_.who, counters.state)),
       reader_(std::make_shared<Reader>(options_, health_, counters)),
       asked_(options_.open()),
       given_(options_.open()),
@@ -160,7 +160,7 @@ std::optional<RemoteTier::AskId> RemoteTier::ask(std::string_view scope, std::sp
 void RemoteTier::answer(Answer answer, std::span<const TokenId> tokens, std::string_view scope, double seconds) {
   answer.chain = std::make_shared<const BlockChain>(options_.namer.chain(scope, tokens));
   double took = 0;
-  if (health_->may_try()) {
+  if (health_->goes_on()) {
     const auto start = std::chrono::steady_clock::now();
     const auto there = asked_->find(*answer.chain, answer.first, within(seconds));
     took = seconds_since(start);

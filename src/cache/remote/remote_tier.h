@@ -42,7 +42,9 @@ enum class RemotePolicy {
 // Where others are asked, and within which bounds.
 struct RemoteTierOptions {
   std::function<std::unique_ptr<BlockSource>()> open;  // one for each thread
-  std::string shown;                                   // their address, as it may be logged
+  std::string shown;                                   // their addresses, as they may be logged
+  std::string
+      who;  // as lines of the log begin with it; empty: they tell themselves whether they answer (source_group.h)
   BlockNamer namer{"", ""};
   std::size_t stride = 0;      // bytes of a block
   double ask_seconds = 0.5;    // an answer takes at most

@@ -1,7 +1,6 @@
 #include "cache/remote/source_group.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace espalier {
 namespace {
@@ -9,8 +8,6 @@ namespace {
 std::ptrdiff_t length_of(const std::vector<bool>& there) {
   return std::ranges::find(there, false) - there.begin();
 }
-
-const Error kAllDown = {Error::Kind::unavailable, "none of them answers at present", {}, {}};
 
 }  // namespace
 
@@ -28,8 +25,7 @@ std::size_t SharedChoices::of(const BlockName& last) const {
 
 // Each has an equal part of the time that is left, so that one that does not answer leaves some to the others.
 Result<std::vector<bool>> SourceGroup::find(const BlockChain& chain, int first, Time until) {
-  std::optional<std::vector<bool>> best;
-  std::optional<Error> trouble;
+  std::vector<bool> best(static_cast<std::size_t>(std::max(chain.blocks() - first, 0)));
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
     if (!member.health->may_try()) continue;
@@ -37,17 +33,15 @@ Result<std::vector<bool>> SourceGroup::find(const BlockChain& chain, int first, 
     auto there = member.source->find(chain, first, now + (until - now) / static_cast<int>(members_.size() - i));
     if (!there.ok()) {
       member.health->failed(there.error());
-      trouble = there.error();
       continue;
     }
     member.health->worked();
-    if (best && length_of(*there) <= length_of(*best)) continue;
-    best = std::move(*there);
+    if (length_of(*there) <= length_of(best)) continue;
+    best = std::move(there).value();
     if (!chain.names.empty()) choices_->note(chain.names.back(), i);
-    if (length_of(*best) == static_cast<std::ptrdiff_t>(best->size())) break;  // all of it
+    if (length_of(best) == static_cast<std::ptrdiff_t>(best.size())) break;  // all of it
   }
-  if (best) return *best;
-  return trouble ? *trouble : kAllDown;
+  return best;
 }
 
 Result<BlockSource::Read> SourceGroup::read(const BlockChain& chain, int first, std::span<std::byte> into, Time until) {

@@ -1,8 +1,8 @@
 // source_group.h: several places with blocks as one: all are asked, and who has most of a sequence is read from.
 //
-// One that fails is left alone for a while (remote_health.h), and the others go on; the group fails when all do.
+// One that fails is left alone for a while (remote_health.h), and the others go on; where none answers nothing is found.
 // Units:   blocks. Threads: one at a time; what groups of several threads share (SharedChoices) any.
-// Fails:   with the last one's error, when none can be asked.
+// Fails:   never to find and read; keep() as the first one.
 #pragma once
 
 #include <deque>

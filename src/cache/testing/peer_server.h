@@ -155,6 +155,7 @@ class PeerServer {
   void share(const PeerServerWish& wish) {
     RemoteTierOptions remote;
     remote.shown = "servers of a test";
+    remote.who = "the remote cache at servers of a test";
     remote.namer = us.namer;
     remote.stride = us.stride;
     remote.weighs = false;

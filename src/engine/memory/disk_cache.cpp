@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kPullingThreads = 32;  // prompts that are waited for at the same time
+constexpr unsigned kPullingThreads = 128;  // prompts that are waited for at the same time
 
 std::string weights_print(const EngineOptions& options, const ModelFiles& files_of_model, KeyReach reach) {
   const TensorFile& weights = *files_of_model.weights;
@@ -57,22 +57,31 @@ std::string tokenizer_print(const EngineOptions& options, const ModelFiles& file
 // merging of partial results is in it.
 std::string computed_print(const DiskCacheParts& parts) {
   constexpr int kTokens = kBlockTokens + 4;
-  if (parts.pool_tokens < kTokens || parts.decoder.max_rows() < kTokens) return "none";
+  if (parts.pool_tokens < kTokens) return "none";
   std::array<TokenId, kTokens> tokens{};
   std::array<Slot, kTokens> slots{};
   for (int i = 0; i < kTokens; ++i) {
     tokens[static_cast<std::size_t>(i)] = static_cast<TokenId>((7919 * i + 13) % parts.vocabulary);
     slots[static_cast<std::size_t>(i)] = i;
   }
-  const KvRun run{0, kTokens};
-  BatchSequence sequence{0, kTokens, 0, std::span(&run, 1)};
-  sequence.state_out = parts.states.cells() > 0 ? parts.states.at(0) : nullptr;
-  Batch batch{tokens, slots, std::span(&sequence, 1), {}};
-  if (parts.window_copier != nullptr) {
-    sequence.window_runs = std::span(&run, 1);
-    batch.window_slots = slots;
+  float* const state = parts.states.cells() > 0 ? parts.states.at(0) : nullptr;
+  for (int from = 0; from < kTokens;) {  // in chunks as small as this engine's: bits do not depend on them
+    const int count = std::min(kTokens - from, parts.decoder.max_rows());
+    const auto first = static_cast<std::size_t>(from), rows = static_cast<std::size_t>(count);
+    const KvRun run{0, from + count};
+    BatchSequence sequence{0, count, from, std::span(&run, 1)};
+    sequence.state_in = from > 0 ? state : nullptr;
+    sequence.state_out = state;
+    sequence.rope_length = kTokens;
+    Batch batch{
+        std::span(tokens).subspan(first, rows), std::span(slots).subspan(first, rows), std::span(&sequence, 1), {}};
+    if (parts.window_copier != nullptr) {
+      sequence.window_runs = std::span(&run, 1);
+      batch.window_slots = std::span(slots).subspan(first, rows);
+    }
+    parts.model.forward(batch, parts.kv.view());
+    from += count;
   }
-  parts.model.forward(batch, parts.kv.view());
   const ExtentList last(Extent{kTokens - kBlockTokens, kBlockTokens});
   std::vector<std::byte> bytes(parts.block_bytes);
   parts.copier.copy_out(last, bytes, bytes.size());
@@ -82,7 +91,7 @@ std::string computed_print(const DiskCacheParts& parts) {
     parts.window_copier->copy_window_out(last, bytes);
     print += fmt::format("{:016x}", checksum(bytes));
   }
-  if (sequence.state_out != nullptr) {
+  if (state != nullptr) {
     bytes.resize(parts.copier.state_bytes());
     parts.copier.copy_state_out(0, 0, bytes);
     print += fmt::format("{:016x}", checksum(bytes));

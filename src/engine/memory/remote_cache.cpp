@@ -54,7 +54,7 @@ Result<std::vector<HostAndPort>> peers_of(const std::string& list) {
   for (std::string_view rest = list; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     ESP_TRY(HostAndPort peer, read_address(rest.substr(0, comma), "peers"));
-    peers.push_back(std::move(peer));
+    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(std::move(peer));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return peers;
@@ -75,9 +75,9 @@ Result<> read_roles(const EngineOptions& o, RemoteWish& wish) {
   return success();
 }
 
-// One of those who have blocks, and how it is named in the log.
+// One of those who have blocks, its address, and how lines of the log begin that are about it.
 struct OpenSource {
-  std::string shown;
+  std::string shown, who;
   std::function<std::unique_ptr<BlockSource>()> open;
 };
 
@@ -88,10 +88,12 @@ std::vector<OpenSource> each_source(const RemoteWish& wish, const EngineOptions&
     const RedisBlocksOptions blocks{
         *wish.address, options.cache_remote_prefix, options.cache_remote_seconds, tier.namer.model(), tier.stride,
         tier.stop};
-    all.push_back({wish.address->shown(), [blocks] { return std::make_unique<RedisBlocks>(blocks); }});
+    all.push_back({wish.address->shown(), "the remote cache at " + wish.address->shown(),
+                   [blocks] { return std::make_unique<RedisBlocks>(blocks); }});
   }
   for (const HostAndPort& peer : wish.peers)
-    all.push_back({describe(peer), [peer, us = PeerIdentity{tier.namer, tier.stride}, stop = tier.stop] {
+    all.push_back({describe(peer), "the peer " + describe(peer),
+                   [peer, us = PeerIdentity{tier.namer, tier.stride}, stop = tier.stop] {
                      return std::make_unique<PeerSource>(peer, us, stop);
                    }});
   return all;
@@ -102,8 +104,7 @@ std::function<std::unique_ptr<BlockSource>()> one_source(std::vector<OpenSource>
   if (all.size() == 1) return all.front().open;
   auto gauges = std::make_shared<std::deque<Gauge>>();
   std::vector<std::shared_ptr<RemoteHealth>> health;
-  for (const OpenSource& each : all)
-    health.push_back(std::make_shared<RemoteHealth>(each.shown, gauges->emplace_back()));
+  for (const OpenSource& each : all) health.push_back(std::make_shared<RemoteHealth>(each.who, gauges->emplace_back()));
   return [all = std::move(all), gauges, health, choices = std::make_shared<SharedChoices>()] {
     std::vector<SourceGroup::Member> members;
     for (std::size_t i = 0; i < all.size(); ++i) members.push_back({all[i].open(), health[i]});
@@ -153,6 +154,7 @@ std::unique_ptr<RemoteTier> open_remote_tier(const RemoteWish& wish, const Engin
   tier.pin = std::move(parts.pin);
   std::vector<OpenSource> all = each_source(wish, options, tier);
   tier.shown = names_of(all);
+  if (all.size() == 1) tier.who = all.front().who;
   tier.open = one_source(std::move(all));
   return std::make_unique<RemoteTier>(std::move(tier), counters);
 }
@@ -174,8 +176,10 @@ Result<PeerParts> open_peers(const RemoteWish& wish, const EngineOptions& option
     peers.pulls = RoomPullsOptions{us, {}, options.disaggregation_port, options.disaggregation_seconds};
     if (wish.secret.empty()) peers.pulls->allowed = is_local;
     if (!peers.description.empty()) peers.description += "; ";
-    peers.description += wish.secret.empty() ? "prompts come from servers of private networks"
-                                             : "prompts come from servers that know the secret";
+    peers.description += wish.secret.empty()
+                             ? "prompts' keys and values are pulled from loopback and private addresses only, without "
+                               "--cache-remote-secret-file"
+                             : "prompts' keys and values are pulled from servers that know the secret";
   }
   return peers;
 }

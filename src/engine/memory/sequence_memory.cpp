@@ -162,6 +162,7 @@ void SequenceMemory::report(EngineStatus& status) const {
   status.state_cells = state_cells_.capacity();
   status.free_state_cells = state_cells_.free();
   status.snapshots = static_cast<int>(tree_.statistics().states);
+  status.awaiting = disk_ ? disk_->awaiting() : 0;
   status.pinned_tokens = tree_.held_tokens() - tree_.evictable_tokens();
 }
 

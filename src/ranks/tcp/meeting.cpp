@@ -74,7 +74,7 @@ class Meeting {
 
   Result<std::vector<MetNode>> go_on() {
     if (own_ == 0) {
-      ESP_TRY(listener_, listen_at(o_.where, {"node 0", "dist-init-addr"}));
+      ESP_TRY(listener_, listen_at(o_.where, {"node 0", "dist-init-addr", true}));
     } else {
       calls_.push_back({0, ConnectionRole::control, o_.where, Clock::now()});
     }

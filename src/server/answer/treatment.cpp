@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -23,6 +24,18 @@ int priority_of(const net::HttpRequest& http, int field) {
   return error == std::errc() && end == text.data() + text.size() ? priority : 0;
 }
 
+namespace {
+
+// "[::1]" -> "::1"; what can be no host's name or address is none.
+std::string host_of(std::string text) {
+  constexpr std::size_t kMostHostBytes = 253;
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
+  const bool is_name = std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  return is_name && text.size() <= kMostHostBytes ? text : std::string();
+}
+
+}  // namespace
+
 std::optional<Handoff> handoff_of(const Call& call, std::size_t i) {
   if (!call.model || !call.model->engine) return std::nullopt;
   const std::string& mode = call.model->engine->options().disaggregation_mode;
@@ -38,7 +51,7 @@ std::optional<Handoff> handoff_of(const Call& call, std::size_t i) {
   Handoff handoff;
   handoff.part = mode == "prefill" ? Handoff::Part::prompt : Handoff::Part::output;
   handoff.room = room->get<std::uint64_t>();
-  if (host != nullptr && host->is_string()) handoff.host = host->get<std::string>();
+  if (host != nullptr && host->is_string()) handoff.host = host_of(host->get<std::string>());
   const std::int64_t number = port != nullptr && port->is_number_integer() ? port->get<std::int64_t>() : 0;
   if (number > 0 && number <= UINT16_MAX) handoff.port = static_cast<int>(number);
   return handoff;

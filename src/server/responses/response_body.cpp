@@ -54,7 +54,8 @@ constexpr std::string_view kResponseNames[] = {"input",
                                                "special_tokens_in_text",
                                                "chat_template_kwargs",
                                                "max_reasoning_tokens"};
-constexpr std::string_view kResponseAccepted[] = {"prompt_cache_key", "prompt_cache_retention", "stream_options"};
+constexpr std::string_view kResponseAccepted[] = {"prompt_cache_key", "prompt_cache_retention", "stream_options",
+                                                  "bootstrap_host",   "bootstrap_port",         "bootstrap_room"};
 
 Error unserved(std::string message, std::string field) {
   return unsupported_parameter(std::move(message), std::move(field));
