@@ -183,7 +183,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
                                        group.get(),        options.experts_by_id, options.rank_stages};
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files, decoder_options, *team, progress));
   decoder = std::move(loaded.decoder);
-  ESP_TRY(tower, load_tower(files, chosen, decoder->program(), *team, compute.get(), progress));
+  ESP_TRY(tower, load_tower(files, chosen, *team, compute.get(), progress));
   // Nothing of a whole text is kept: the pool holds what one step computes, and what is admitted for the next.
   if (decoder->sees_both_ways() && options.max_total_tokens == 0) options.max_total_tokens = 2 * chosen.rows();
   const CacheLayout layout{decoder->keeps().per_token, chosen.kv};

@@ -40,8 +40,7 @@ Result<int> longest_span_of(const ModelFiles& files, int context) {
   return sees_both_ways(program) ? kLongestSpan : 0;
 }
 
-Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,
-                                                const Program& decoder, ComputeTeam& team,
+Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen, ComputeTeam& team,
                                                 const DeviceToCompute* compute, const Engine::Progress& progress) {
   if (!files.tower) return std::unique_ptr<LoadedTower>();
   auto loaded = std::make_unique<LoadedTower>();
@@ -64,9 +63,11 @@ Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const E
   loaded->working_bytes =
       kLeastRows * kRowFloats * static_cast<std::int64_t>(sizeof(float)) * std::max(1, loaded->spec.body.hidden);
   loaded->maker = std::make_unique<TowerMaker>(std::move(tower).value(), 1 + loaded->spec.deep_outputs);
+  // Said by the whole model: a rank's own program may have no attention at all.
+  const bool both_ways = !files.config.spec.both_ways && chosen.longest_span > 0;
   loaded->rules = {.tower = &loaded->spec,
                    .vocabulary = files.config.vocabulary,
-                   .both_ways = sees_both_ways(decoder),
+                   .both_ways = both_ways,
                    .longest_span = chosen.longest_span,
                    .most_rows = most_rows};
   return loaded;

@@ -30,9 +30,8 @@ struct LoadedTower {
 // nobody sees what follows. context: of all texts, which an encoder sees whole.
 Result<int> longest_span_of(const ModelFiles& files, int context);
 
-// Null: the model takes no pictures. `decoder`: of the text model.
-Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen,
-                                                const Program& decoder, ComputeTeam& team,
+// Null: the model takes no pictures. `chosen`: with what longest_span_of() said.
+Result<std::unique_ptr<LoadedTower>> load_tower(const ModelFiles& files, const EngineChoices& chosen, ComputeTeam& team,
                                                 const DeviceToCompute* compute, const Engine::Progress& progress);
 
 }  // namespace espalier
