@@ -9,31 +9,20 @@ The share that is told is of the speed that as many processors would have if not
 import argparse
 import json
 import os
-import pathlib
 import re
 import statistics
-import subprocess
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from restart import PROGRAM, start  # it lies beside this file
 
 
 class Server:
     def __init__(self, program, model, size, flags):
         processors = sorted(os.sched_getaffinity(0))[:size]
-        self.log = open(f"/tmp/espalier-ranks-{size}-{os.getpid()}.log", "w+")
-        command = [program, "serve", model, "--port", "0", "--threads", "1", "--tp-size", str(size), "--skip-tokenizer-init", "--no-cache-disk", *flags]
-        self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, processors))
+        words = [model, "--threads", "1", "--tp-size", str(size), "--skip-tokenizer-init", "--no-cache-disk", *flags]
+        self.process, self.url = start(words, program, preexec_fn=lambda: os.sched_setaffinity(0, processors))
         self.size = size
-        while True:
-            text = pathlib.Path(self.log.name).read_text()
-            if found := re.search(r"ready on (http://\S+)", text):
-                self.url = found[1]
-                return
-            if self.process.poll() is not None:
-                raise SystemExit(text)
-            time.sleep(0.1)
 
     def ask(self, prompt, tokens):
         body = {"input_ids": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}}
@@ -55,7 +44,7 @@ def main():
     parse.add_argument("--tokens", type=int, default=32)
     parse.add_argument("--prompt", type=int, default=256)
     parse.add_argument("--rounds", type=int, default=3)
-    parse.add_argument("--program", default=str(ROOT / "build" / "espalier"))
+    parse.add_argument("--program", default=PROGRAM)
     options, flags = parse.parse_known_args()
     servers = [Server(options.program, options.model, int(size), flags) for size in options.sizes.split(",")]
     decode, prefill, told = ({s.size: [] for s in servers} for _ in range(3))
