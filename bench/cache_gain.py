@@ -19,39 +19,26 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 import urllib.request
+
+from restart import PROGRAM, start  # it lies beside this file
 
 HEAD = "{:24} {:>8} {:>7} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>6} {:>9} {:>6}"
 LINE = ("{workload:24} {P:8} {D:7} {h:6.3f} {hit:6.3f} {batch:6.1f} {c:6.2f} {off:8.2f} {on:8.2f} {gain:6.2f} {possible:9.2f} {share:6.2f}")
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier")
 
 
 class Server:
     def __init__(self, model, *flags):
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([PROGRAM, "serve", model, "--port", "0", "--no-cache-disk", *flags], stderr=self.log, stdout=subprocess.DEVNULL)
-        for _ in range(6000):
-            self.log.seek(0)
-            text = self.log.read().decode()
-            found = re.search(r"ready on http://[^ :]+:(\d+)", text)
-            if found:
-                self.port = found[1]
-                return
-            if self.process.poll() is not None:
-                sys.exit(text)
-            time.sleep(0.05)
-        sys.exit("the server did not become ready")
+        self.process, self.url = start([model, "--no-cache-disk", *flags])
 
     def batches(self):
         """Steps so far, and the sequences in them."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as reply:
+        with urllib.request.urlopen(self.url + "/metrics") as reply:
             text = reply.read().decode()
         return [float(re.search(rf"^espalier_batch_size_{part}\S* (\S+)$", text, re.M)[1]) for part in ("count", "sum")]
 
     def measure(self, *flags):
-        done = subprocess.run([PROGRAM, "bench", "serving", "--port", self.port, "--json", "--seed", "1", "--warmup-requests", "1", *flags],
+        done = subprocess.run([PROGRAM, "bench", "serving", "--base-url", self.url, "--json", "--seed", "1", "--warmup-requests", "1", *flags],
                               capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stderr)

@@ -21,12 +21,12 @@ import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 import tokenize
 import urllib.request
+
+from restart import start  # it lies beside this file
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OURS = ROOT / "examples" / "python" / "multi_dimensional_judge.py"
@@ -74,22 +74,12 @@ def count(source):
 @contextlib.contextmanager
 def server(model):
     """The address of a server that is started here."""
-    with tempfile.TemporaryFile() as log:
-        command = [ROOT / "build" / "espalier", "serve", model, "--port", "0", "--no-cache-disk"]
-        process = subprocess.Popen(command, stderr=log, stdout=subprocess.DEVNULL)
-        try:
-            while True:
-                log.seek(0)
-                text = log.read().decode()
-                if found := re.search(r"ready on (http://\S+)", text):
-                    break
-                if process.poll() is not None:
-                    sys.exit(text)
-                time.sleep(0.05)
-            yield found[1]
-        finally:
-            process.terminate()
-            process.wait()
+    process, url = start([model, "--no-cache-disk"])
+    try:
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def ask(url, method="GET"):

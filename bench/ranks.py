@@ -18,7 +18,7 @@ import subprocess
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from restart import PROGRAM, start  # it lies beside this file
 
 
 def threads_of(pid):
@@ -27,18 +27,9 @@ def threads_of(pid):
 
 class Server:
     def __init__(self, options, size, flags):
-        self.log = open(f"/tmp/espalier-ranks-{size}-{os.getpid()}.log", "w+")
-        command = [options.program, "serve", options.model, "--port", "0", "--threads", "1", "--tp-size", str(size), "--skip-tokenizer-init", "--no-cache-disk", *flags]
-        self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL)
+        words = [options.model, "--threads", "1", "--tp-size", str(size), "--skip-tokenizer-init", "--no-cache-disk", *flags]
+        self.process, self.url = start(words, options.program)
         self.size = size
-        while True:
-            text = pathlib.Path(self.log.name).read_text()
-            if found := re.search(r"ready on (http://\S+)", text):
-                self.url = found[1]
-                return
-            if self.process.poll() is not None:
-                raise SystemExit(text)
-            time.sleep(0.1)
 
     def place(self, realtime):
         """Each rank with all its threads on one processor."""
@@ -108,7 +99,7 @@ def main():
     parse.add_argument("--rounds", type=int, default=3)
     parse.add_argument("--link", default="6,3", help="of what plan predicts: inside a machine")
     parse.add_argument("--realtime", action="store_true")
-    parse.add_argument("--program", default=str(ROOT / "build" / "espalier"))
+    parse.add_argument("--program", default=PROGRAM)
     options, flags = parse.parse_known_args()
     servers = []
     try:

@@ -21,10 +21,11 @@ import urllib.request
 PROGRAM = os.environ.get("ESPALIER_BINARY", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "espalier"))
 
 
-def start(flags):
+def start(flags, program=PROGRAM, **more):
+    """A server that is ready, and its address; `more` is the process's. Its end ends the script with what it said."""
     log = tempfile.TemporaryFile()
     began = time.monotonic()
-    process = subprocess.Popen([PROGRAM, "serve", *flags, "--port", "0"], stderr=log, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([program, "serve", *flags, "--port", "0"], stderr=log, stdout=subprocess.DEVNULL, **more)
     while True:
         log.seek(0)
         text = log.read().decode()

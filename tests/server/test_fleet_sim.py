@@ -77,7 +77,8 @@ def refused(*words):
 
 class Flags(unittest.TestCase):
     def test_nonsense_is_refused_by_the_name_of_its_flag(self):
-        for words, named in ((("--router", "best"), "--router best"), (("--link", "0,3"), "--link 0,3"), (("--replicas", 0), "--replicas"),
+        for words, named in ((("--router", "best"), "--router best"), (("--router", "manual,bucket", "--replicas", 2), "--prefill-replicas"),
+                             (("--assignment-mode", "any"), "--assignment-mode"), (("--link", "0,3"), "--link 0,3"), (("--replicas", 0), "--replicas"),
                              (("--remote-tier", "1"), "--remote-tier 1"), (("--remote-tier", "1,1", "--prefill-replicas", 1), "--remote-tier"),
                              (("--remote-tier", "1,1", "--remote-tier", "none"), "--remote-tier"), (("--machine", "abacus"), "--machine abacus"),
                              (("--machine", "llama-8b-h200", "--cost", "1,1,1,1"), "--machine"), (("--peer-link", "x"), "--peer-link x"),
@@ -122,6 +123,18 @@ class Days(unittest.TestCase):
             self.assertEqual(row["day"]["failed"], 0)
             self.assertGreater(row["cost_per_million_output_tokens"], row["cost_per_million_tokens"])
             self.assertEqual(row["day"]["bytes_per_second"]["remote_written"] > 0, "tier" in row["router"])
+
+
+    def test_a_session_that_stays_where_it_was_finds_what_was_said(self):
+        def rows(*words):
+            done = subprocess.run([BINARY, "bench", "sim", "--requests-per-day", "3e5", "--each-replica", "--levels", "1", "--warm-up", "4", "--window", "8",
+                                   "--machine", "llama-8b-h200", "--json", *words], capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [json.loads(line)["day"]["cache_hit_rate_pct"] for line in done.stdout.splitlines()]
+        manual, ring, turns = rows("--replicas", "6", "--router", "manual,consistent_hash,round_robin", "--assignment-mode", "min_load")
+        self.assertAlmostEqual(manual, ring, delta=4)
+        self.assertGreater(manual, turns + 10)
+        self.assertGreater(rows("--replicas", "4", "--prefill-replicas", "3", "--router", "bucket", "--peer-link", "10,30")[0], 0)
 
 
 class AgainstServers(unittest.TestCase):

@@ -39,9 +39,11 @@ class Window {
     const double before = thread_seconds();
     run_until(settings_.warm_up, interrupted);
     counts_ = true;
+    fleet_.catch_up();
     const FleetTraffic at_start = fleet_.traffic();
     const double computed = computed_tokens();
     run_until(settings_.warm_up + settings_.window, interrupted);
+    fleet_.catch_up();
     report_.computed_tokens = computed_tokens() - computed;
     report_.traffic = fleet_.traffic();
     report_.traffic.remote_read -= at_start.remote_read;

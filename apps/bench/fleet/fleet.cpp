@@ -41,7 +41,7 @@ Fleet::Fleet(const Settings& settings, OnEnd on_end)
   for (int i = 0; i < all; ++i) servers_.push_back(std::make_unique<SimulatedServer>(settings.server, *watch_));
   const auto size = static_cast<std::size_t>(all);
   loads_.resize(size);
-  at_work_.resize(size);
+  awaited_.resize(size);
   begins_.resize(size);
   calls_of_.resize(size);
   router_ = make_router(settings.router, settings.prompt_servers > 0 ? settings.prompt_servers : settings.replicas);
@@ -65,6 +65,7 @@ void Fleet::send(std::shared_ptr<PlannedRequest> request, std::uint64_t client, 
   call.sent = now_;
   call.open_choices = call.request->sampling().n;
   call.channel = std::make_shared<StreamChannel>(call.request->id(), call.open_choices, [] {});
+  call.channel->on_ready([this, &call] { read_events(call); });
   pending_.emplace(call.request->call, std::move(made));
   const int first = settings_.prompt_servers;
   if (first > 0) {
@@ -94,30 +95,35 @@ void Fleet::remember(const PlannedRequest& request, std::uint64_t client) {
 void Fleet::add(Pending& call) {
   const auto at = static_cast<std::size_t>(call.server);
   SimulatedServer& server = *servers_[at];
+  catch_up(call.server);
   if (call.brought_to > 0) {
     const int before = server.core().cached(*call.request);
     call.brought = std::max(0, server.core().bring(*call.request, call.brought_to) - before);
   }
   call.added = now_;
-  server.add({call.request, call.channel}, now_);
-  ++calls_of_[at];
-  if (!begins_[at]) to_begin_.push_back(call.server);
-  begins_[at] = true;
+  give(call.server, call.request, call.channel);
+}
+
+void Fleet::give(int number, const SimulatedServer::Call& call, std::shared_ptr<StreamChannel> channel) {
+  SimulatedServer& server = *servers_[static_cast<std::size_t>(number)];
+  catch_up(number);
+  if (server.at_work() && !server.ends_call() && server.step_end() == now_) server.end_step();
+  server.add(call, std::move(channel), now_);
+  ++calls_of_[static_cast<std::size_t>(number)];
+  if (server.at_work() && !server.ends_call()) await(number, server.earliest_end(*call));
+  begin_later(number);
 }
 
 void Fleet::send_to_prompt_server(Pending& call) {
-  const auto at = static_cast<std::size_t>(call.prompt_server);
   call.prompt_channel = std::make_shared<StreamChannel>(call.request->id(), 1, [] {});
-  servers_[at]->add({prompt_of(*call.request), call.prompt_channel}, now_);
-  ++calls_of_[at];
-  if (!begins_[at]) to_begin_.push_back(call.prompt_server);
-  begins_[at] = true;
+  give(call.prompt_server, prompt_of(*call.request), call.prompt_channel);
 }
 
 bool Fleet::read_remotely(Pending& call) {
   const auto& prompt = call.request->prompt();
   const std::vector<std::uint64_t> blocks = block_hashes(std::span(prompt).first(prompt.size() - 1));
   const int held = remote_->held(blocks) * kRemoteBlock;
+  catch_up(call.server);
   const int here = servers_[static_cast<std::size_t>(call.server)]->core().cached(*call.request);
   const int read_blocks = held / kRemoteBlock - here / kRemoteBlock;
   if (read_blocks <= 0) return false;
@@ -135,6 +141,7 @@ void Fleet::stream(Pending& call) {
   std::exchange(call.prompt_channel, nullptr)->take(events);
   const auto* end = events.empty() ? nullptr : std::get_if<FinishEvent>(&events.back());
   const int whole = (static_cast<int>(call.request->prompt().size()) - 1) / kRemoteBlock * kRemoteBlock;
+  catch_up(call.server);
   const int here = servers_[static_cast<std::size_t>(call.server)]->core().cached(*call.request);
   const int blocks = whole / kRemoteBlock - here / kRemoteBlock;
   call.brought_to = whole;
@@ -147,22 +154,27 @@ void Fleet::stream(Pending& call) {
 }
 
 void Fleet::arrive_later(std::size_t number, double when) {
-  events_.push(
-      {std::max(now_, static_cast<std::int64_t>(std::llround(1e9 * when))), ++events_made_, What::arrival, number});
+  const std::int64_t time = std::max(now_, static_cast<std::int64_t>(std::llround(1e9 * when)));
+  events_.push({time, now_, ++events_made_, What::arrival, number});
+}
+
+void Fleet::begin_later(int server) {
+  const auto at = static_cast<std::size_t>(server);
+  if (!begins_[at]) to_begin_.push_back(server);
+  begins_[at] = true;
 }
 
 void Fleet::begin_steps() {
   std::vector<int> again;
   for (const int server : std::exchange(to_begin_, {})) {
     const auto at = static_cast<std::size_t>(server);
-    if (at_work_[at]) {  // its end will see to it
+    if (servers_[at]->at_work()) {  // its end will see to it
       begins_[at] = false;
       continue;
     }
     if (servers_[at]->step(now_)) {
-      at_work_[at] = true;
       begins_[at] = false;
-      events_.push({servers_[at]->step_end(), ++events_made_, What::step_end, at});
+      await_end(server);
     } else if (servers_[at]->core().idle()) {
       begins_[at] = false;
     } else {
@@ -179,19 +191,56 @@ void Fleet::run(std::int64_t until) {
   while (!events_.empty() && events_.top().time <= now_) {
     const Event event = events_.top();
     events_.pop();
-    if (event.what == What::step_end)
-      end_step(static_cast<int>(event.which));
-    else
+    if (event.what == What::arrival)
       add(*pending_.at(event.which));
+    else if (awaited_[event.which].order == event.order)  // else another time is awaited by now
+      look_at(static_cast<int>(event.which));
   }
+}
+
+void Fleet::catch_up() {
+  for (int server = 0; server < servers(); ++server) catch_up(server);
+}
+
+void Fleet::catch_up(int number) {
+  SimulatedServer& server = *servers_[static_cast<std::size_t>(number)];
+  if (!server.at_work() || server.ends_call() || server.step_end() >= now_) return;
+  server.catch_up(now_);
+  if (server.at_work())
+    await_end(number);
+  else
+    begin_later(number);
+}
+
+void Fleet::await(int server, std::int64_t time) {
+  const auto at = static_cast<std::size_t>(server);
+  Awaited& awaited = awaited_[at];
+  if (awaited.order > 0 && awaited.time <= time) return;
+  awaited = {time, ++events_made_};
+  events_.push({time, servers_[at]->step_begin(), awaited.order, What::server, at});
+}
+
+// Of the step that is under way, or of a later one that may end a call.
+void Fleet::await_end(int number) {
+  const SimulatedServer& server = *servers_[static_cast<std::size_t>(number)];
+  await(number, server.ends_call() || settings_.step_by_step ? server.step_end() : server.earliest_end());
+}
+
+void Fleet::look_at(int number) {
+  const auto at = static_cast<std::size_t>(number);
+  awaited_[at] = {};
+  const SimulatedServer& server = *servers_[at];
+  const bool seen = server.ends_call() || settings_.step_by_step;  // at the end of its step
+  if (server.at_work() && seen && server.step_end() <= now_) return end_step(number);
+  catch_up(number);
+  if (server.at_work()) await_end(number);
 }
 
 void Fleet::end_step(int number) {
   const auto at = static_cast<std::size_t>(number);
-  at_work_[at] = false;
-  if (!begins_[at]) to_begin_.push_back(number);
-  begins_[at] = true;
-  for (const std::size_t ended : servers_[at]->take_ended()) {
+  const std::vector<std::size_t> all = servers_[at]->end_step();
+  begin_later(number);
+  for (const std::size_t ended : all) {
     const auto found = pending_.find(ended);
     if (found == pending_.end()) continue;
     Pending& call = *found->second;
@@ -201,16 +250,15 @@ void Fleet::end_step(int number) {
       call.prompt_server = -1;
       continue;
     }
-    read_events(call);
     if (call.open_choices == 0) finish(ended);
   }
 }
 
+// As they are made: a step's tokens are told when it begins, and kept of them is how a choice ends.
 void Fleet::read_events(Pending& call) {
-  std::vector<StreamEvent> events;
-  call.channel->take(events);
+  call.channel->take(events_read_);
   const double waited = 1e-9 * static_cast<double>(call.added - call.sent);
-  for (const StreamEvent& event : events) {
+  for (const StreamEvent& event : events_read_) {
     const auto* end = std::get_if<FinishEvent>(&event);
     if (!end) continue;
     --call.open_choices;

@@ -5,7 +5,8 @@
 // first when that is quicker than computing it; others compute meanwhile. What a call computed is written when it ends.
 // Split: the call's prompt is computed by one of the first servers, whose whole blocks are streamed while it computes;
 // when the last is there, another server takes them, computes the rest of the prompt (up to 15 tokens) and answers.
-// Order:   (send | run)*, send() also from `on_end`. The same calls give the same times, bit for bit.
+// Order:   (send | run)*, send() also from `on_end`; catch_up() before anything is read of servers or of what watches their
+//          steps, for these are taken late (simulated_server.h). The same calls give the same times, bit for bit.
 // Units:   nanoseconds of simulated time since 1 s; FleetEnd in seconds since the call was sent; tokens.
 // Threads: one. Fails: never.
 #pragma once
@@ -49,7 +50,8 @@ class Fleet {
     RouterPolicy answers_by = RouterPolicy::power_of_two;  // which of the servers that answer, in a split
     double token_bytes = 0;                                // keys and values of a token
     std::optional<RemoteTier::Settings> remote;
-    Link peers;  // between servers, each its own
+    Link peers;                 // between servers, each its own
+    bool step_by_step = false;  // takes every step when it begins; slower, the same times
   };
   using OnEnd = std::function<void(const FleetEnd&)>;
 
@@ -61,8 +63,9 @@ class Fleet {
   // Before anything is sent: what was said before the start is where the router would have sent it.
   void remember(const PlannedRequest& request, std::uint64_t client);
   void forget_loads() { std::ranges::fill(loads_, 0); }  // that remember() counted
-  // To the next end of a step or of a transfer, or to `until`; time always goes on.
+  // To the next time at which a call or a transfer may end, or to `until`; time always goes on.
   void run(std::int64_t until);
+  void catch_up();  // all steps that have begun by now
 
   StepWatch& watch() { return *watch_; }
   FleetTraffic traffic() const;
@@ -82,17 +85,29 @@ class Fleet {
     int brought_to = 0, brought = 0, open_choices = 1;
     FleetEnd end;
   };
-  enum class What : std::uint8_t { step_end, arrival };
+  enum class What : std::uint8_t { server, arrival };
   struct Event {
-    std::int64_t time;
+    std::int64_t time, begun;  // begun: of two at one time the one that began first comes first
     std::uint64_t order;
     What what;
     std::size_t which;  // server, or call
-    bool operator>(const Event& other) const { return std::tie(time, order) > std::tie(other.time, other.order); }
+    bool operator>(const Event& other) const {
+      return std::tie(time, begun, order) > std::tie(other.time, other.begun, other.order);
+    }
+  };
+  struct Awaited {
+    std::int64_t time = 0;
+    std::uint64_t order = 0;  // of its event; 0: none is awaited
   };
 
   void add(Pending& call);
+  void give(int server, const SimulatedServer::Call& call, std::shared_ptr<StreamChannel> channel);
+  void begin_later(int server);
   void begin_steps();
+  void catch_up(int server);
+  void await(int server, std::int64_t time);
+  void await_end(int server);
+  void look_at(int server);
   void end_step(int server);
   void read_events(Pending& call);
   void finish(std::size_t number);
@@ -113,12 +128,13 @@ class Fleet {
   std::int64_t now_ = SimulatedClock().nanoseconds();
   std::uint64_t events_made_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<int> loads_;     // calls of each server that have not ended
-  std::vector<bool> at_work_;  // a step is under way
-  std::vector<int> to_begin_;  // servers that may have something to compute
-  std::vector<bool> begins_;   // of these, by server
+  std::vector<int> loads_;        // calls of each server that have not ended
+  std::vector<Awaited> awaited_;  // of each server: when something of it may end
+  std::vector<int> to_begin_;     // servers that may have something to compute
+  std::vector<bool> begins_;      // of these, by server
   std::vector<std::int64_t> calls_of_;
   std::size_t last_call_ = 0;
+  std::vector<StreamEvent> events_read_;  // its memory is used again
   boost::unordered_flat_map<std::size_t, std::unique_ptr<Pending>> pending_;
 };
 

@@ -37,6 +37,11 @@ void add_router_flags(CLI::App& app, FleetOptions& o) {
                "below the threshold cache_aware takes the server with least in its tree, as early versions did")
       ->group(kGroup);
   option(app, "--prefix-token-count", r.prefix_tokens, "tokens that prefix_hash looks at")->check(CLI::PositiveNumber);
+  option(app, "--assignment-mode", o.assignment, "where manual sends a session first: random, or min_load")
+      ->check(CLI::IsMember({"random", "min_load"}));
+  option(app, "--max-idle-secs", r.max_idle, "after which manual forgets a session")->check(CLI::NonNegativeNumber);
+  option(app, "--bucket-adjust-interval-secs", r.bucket_interval, "how often bucket looks at its ranges of lengths")
+      ->check(CLI::PositiveNumber);
   option(app, "--load-factor", r.load_factor, "of the mean load, above which prefix_hash goes elsewhere")
       ->check(CLI::Range(1.0, 1e6));
 }
@@ -140,6 +145,10 @@ Result<> check(FleetOptions& o) {
                          "router");
     o.policies.push_back(static_cast<RouterPolicy>(found - std::begin(kRouterPolicies)));
   }
+  if (std::ranges::find(o.policies, RouterPolicy::bucket) != o.policies.end() && o.prompt_servers == 0)
+    return bad_request("--router bucket chooses among servers that compute prompts: give --prefill-replicas, too",
+                       "router");
+  o.router.assign_least = o.assignment == "min_load";
   o.fleet.router = o.router;
   o.fleet.prompt_servers = o.prompt_servers;
   ESP_CHECK(check_links(o));

@@ -16,7 +16,8 @@ struct FleetOptions {
   std::string machine;
   std::vector<int> replicas = {1};
   std::vector<std::string> routers = {"cache_aware"};
-  RouterOptions router;  // all but its policy
+  RouterOptions router;  // all but its policy and assign_least
+  std::string assignment = "random";
   int ranks = 1;
   double split = RankGroup::kSplit;
   std::string link = "inf", peers = "inf";

@@ -305,6 +305,58 @@ TEST(Day, TheSameSeedPrintsTheSameBytesOnAnyNumberOfThreads) {
   EXPECT_NE(once, printed(1, 1)) << "seed " << testing::seed();
 }
 
+// Steps are taken late and one behind the other; taken when their times come they must give the same.
+void expect_the_same_step_by_step(DaySettings d, const std::string& what) {
+  DayReport reports[2];
+  for (const bool step_by_step : {false, true}) {
+    d.fleet.step_by_step = step_by_step;
+    reports[step_by_step ? 1 : 0] = simulate_day(d);
+  }
+  for (std::size_t i = 0; i < reports[0].levels.size(); ++i) {
+    const WindowReport &late = reports[0].levels[i], &at_once = reports[1].levels[i];
+    EXPECT_GT(late.calls, 50) << what;
+    EXPECT_EQ(late.calls, at_once.calls) << what;
+    EXPECT_EQ(late.sent, at_once.sent) << what;
+    EXPECT_EQ(late.prompt_tokens, at_once.prompt_tokens) << what;
+    EXPECT_EQ(late.cached_tokens, at_once.cached_tokens) << what;
+    EXPECT_EQ(late.brought_tokens, at_once.brought_tokens) << what;
+    EXPECT_EQ(late.output_tokens, at_once.output_tokens) << what;
+    EXPECT_EQ(late.computed_tokens, at_once.computed_tokens) << what;
+    EXPECT_EQ(late.steps.steps, at_once.steps.steps) << what;
+    EXPECT_EQ(late.gaps.count(), at_once.gaps.count()) << what;
+    EXPECT_EQ(late.gaps.quantile(0.99), at_once.gaps.quantile(0.99)) << what;
+    EXPECT_EQ(late.first_token.mean(), at_once.first_token.mean()) << what;
+    EXPECT_EQ(late.finished.mean(), at_once.finished.mean()) << what;
+    EXPECT_EQ(late.wait.most(), at_once.wait.most()) << what;
+    EXPECT_EQ(late.traffic.streamed, at_once.traffic.streamed) << what;
+    EXPECT_EQ(late.traffic.remote_read, at_once.traffic.remote_read) << what;
+    EXPECT_NEAR(late.steps.seconds(), at_once.steps.seconds(), 1e-9 * at_once.steps.seconds()) << what;
+  }
+}
+
+TEST(Day, StepsThatAreTakenLateGiveTheSame) {
+  const std::string seed = ", seed " + std::to_string(testing::seed());
+  DaySettings d = small_day();
+  expect_the_same_step_by_step(d, "a day" + seed);
+  DaySettings other = d;
+  other.fleet.remote = RemoteTier::Settings{{1e8, 1e-3}, 1e9, 16 * d.fleet.token_bytes};
+  other.fleet.router.policy = RouterPolicy::round_robin;
+  expect_the_same_step_by_step(other, "a remote tier" + seed);
+  other = d;
+  other.fleet.prompt_servers = 2;
+  other.fleet.peers = {1e8, 1e-3};
+  expect_the_same_step_by_step(other, "a split" + seed);
+  other = d;
+  other.fleet.server.ranks = {2, {1e6, 1e-4}, {5, 10, 2, 3}, 0.9};
+  expect_the_same_step_by_step(other, "ranks" + seed);
+  other = d;
+  other.fleet.server.pool_tokens = 9000;  // sequences are retracted
+  other.fleet.server.core.conservativeness = 0;
+  other.fleet.server.times.decode = 3e-3;
+  other.fleet.replicas = 2;
+  expect_the_same_step_by_step(other, "a small pool" + seed);
+}
+
 TEST(Day, WhatComesInASteadyWindowGoes) {
   const DayReport report = simulate_day(small_day());
   for (const WindowReport& level : report.levels) {

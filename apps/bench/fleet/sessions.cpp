@@ -106,8 +106,8 @@ Sessions::Turn Sessions::request_of(const Session& s, int answer) const {
   RequestFields fields;
   fields.id = "-";
   fields.prompt.reserve(static_cast<std::size_t>(shape_.app_tokens + s.said));
-  for (int i = 0; i < shape_.app_tokens; ++i) fields.prompt.push_back(token_of(app_text(seed_, s.app), i));
-  const std::uint64_t text = session_text(seed_, s.id);
+  const std::uint64_t app = app_text(seed_, s.app), text = session_text(seed_, s.id);
+  for (int i = 0; i < shape_.app_tokens; ++i) fields.prompt.push_back(token_of(app, i));
   for (int i = 0; i < s.said; ++i) fields.prompt.push_back(token_of(text, i));
   fields.sampling.max_new_tokens = answer;
   fields.sampling.temperature = 0;

@@ -37,6 +37,7 @@ struct PlannedRequest : Request {
 
   int answer_length;                    // tokens, the end token among them when it is shorter than allowed
   std::size_t call = 0;                 // whose it is
+  mutable int said = 0;                 // tokens of the choice that has had most
   mutable std::int64_t last_token = 0;  // when its first choice had its last one; 0: none yet
 };
 
@@ -65,17 +66,22 @@ class SimulatedModel final : public StepRunner {
   std::vector<espalier::Outcome> run(const StepPlan& plan) override;
   void copy(const ExtentList&, const ExtentList&) override {}
 
-  // The calls of which a choice ended since the last asking.
+  bool ends_call() const { return !ended_.empty(); }  // a choice ended since the last asking of
+  // the calls of which one did.
   std::vector<std::size_t> take_ended() { return std::exchange(ended_, {}); }
+  // What no step takes less than. going_on: all sequences that had a token in the last step have one in it, too.
+  double least_seconds(bool going_on) const;
 
  private:
   StepShares shares_of(const StepPlan& plan) const;
+  void add_gaps(std::int64_t nanoseconds, int count);
 
   SimulatedClock& clock_;
   const StepTimes times_;
   const RankGroup ranks_;
   StepWatch& watch_;
   std::vector<std::size_t> ended_;
+  StepWork decoding_;  // of the sequences that had a token in the last step, were they to decode at once
 };
 
 }  // namespace espalier::bench

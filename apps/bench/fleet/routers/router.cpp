@@ -4,9 +4,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <numeric>
 
 #include "bench/fleet/routers/hash_ring.h"
+#include "bench/fleet/routers/length_buckets.h"
 #include "bench/fleet/routers/prompt_tree.h"
 #include "bench/load/random.h"
 
@@ -117,6 +119,61 @@ class ConsistentHash final : public Router {
   const HashRing ring_;
 };
 
+class Manual final : public Router {
+ public:
+  explicit Manual(const RouterOptions& options) : options_(options), random_(options.seed) {}
+
+  int choose(const RoutedRequest& request, std::span<const int> loads) override {
+    const auto [place, is_new] = places_.try_emplace(request.client);
+    if (is_new) place->second.server = options_.assign_least ? any_of_least(loads) : any_of(loads.size());
+    place->second.last = now_;
+    return place->second.server;
+  }
+  void pass_time(double now) override {
+    now_ = now;
+    if (options_.eviction_interval <= 0 || options_.max_idle <= 0 || now < next_eviction_) return;
+    boost::unordered::erase_if(places_, [&](const auto& p) { return now - p.second.last >= options_.max_idle; });
+    next_eviction_ = now + options_.eviction_interval;
+  }
+
+ private:
+  struct Place {
+    int server = 0;
+    double last = 0;
+  };
+  int any_of(std::size_t count) { return static_cast<int>(random_.below(count)); }
+  int any_of_least(std::span<const int> loads) {
+    const int least = std::ranges::min(loads);
+    auto left = random_.below(static_cast<std::uint64_t>(std::ranges::count(loads, least)));
+    const auto is_it = [&](int load) { return load == least && left-- == 0; };
+    return static_cast<int>(std::ranges::find_if(loads, is_it) - loads.begin());
+  }
+
+  const RouterOptions options_;
+  Random random_;
+  boost::unordered_flat_map<std::uint64_t, Place> places_;
+  double now_ = 0, next_eviction_ = 0;
+};
+
+class Bucket final : public Router {
+ public:
+  Bucket(const RouterOptions& options, int servers)
+      : characters_(options.characters_of_token),
+        buckets_(servers, options.bucket_interval, options.balance_abs, options.balance_rel) {}
+
+  int choose(const RoutedRequest& request, std::span<const int>) override {
+    const std::int64_t length = characters_ * static_cast<std::int64_t>(request.prompt.size());
+    const int server = buckets_.choose(length);
+    buckets_.sent(length, server);
+    return server;
+  }
+  void pass_time(double now) override { buckets_.pass_time(now); }
+
+ private:
+  const std::int64_t characters_;
+  LengthBuckets buckets_;
+};
+
 }  // namespace
 
 std::unique_ptr<Router> make_router(const RouterOptions& options, int servers) {
@@ -133,6 +190,10 @@ std::unique_ptr<Router> make_router(const RouterOptions& options, int servers) {
       return std::make_unique<PrefixHash>(options, servers);
     case RouterPolicy::consistent_hash:
       return std::make_unique<ConsistentHash>(servers);
+    case RouterPolicy::manual:
+      return std::make_unique<Manual>(options);
+    case RouterPolicy::bucket:
+      return std::make_unique<Bucket>(options, servers);
   }
   return nullptr;
 }

@@ -9,9 +9,12 @@
 //   prefix_hash     the first tokens' place on a ring of hashes (hash_ring.h); the one with least to do where that one has
 //                   more than load_factor x the mean
 //   consistent_hash the client's place on the ring, whatever there is to do
+//   manual          where the client's first request was sent: to any, or with assign_least to the one with least to do, any
+//                   of equals. Who did not ask for max_idle is forgotten
+//   bucket          by the prompt's length (length_buckets.h); only among servers that compute prompts for others
 //
 // The router's own part of a load is the requests that it sent and that have not ended. It sees texts as characters; here
-// as token ids: shares of a prompt are the same, sizes are in tokens.
+// as token ids: shares of a prompt are the same, sizes are in tokens, and a token stands for four characters.
 // Units:   tokens, seconds of simulated time. Threads: one. Fails: never.
 // Source:  the policies of github.com/sgl-project/sglang, sgl-model-gateway/src/policies, read 2026-11; nothing copied.
 #pragma once
@@ -26,9 +29,18 @@
 
 namespace espalier::bench {
 
-enum class RouterPolicy { random, round_robin, power_of_two, cache_aware, prefix_hash, consistent_hash };
-inline constexpr std::string_view kRouterPolicies[] = {"random",      "round_robin", "power_of_two",
-                                                       "cache_aware", "prefix_hash", "consistent_hash"};
+enum class RouterPolicy {
+  random,
+  round_robin,
+  power_of_two,
+  cache_aware,
+  prefix_hash,
+  consistent_hash,
+  manual,
+  bucket
+};
+inline constexpr std::string_view kRouterPolicies[] = {"random",      "round_robin",     "power_of_two", "cache_aware",
+                                                       "prefix_hash", "consistent_hash", "manual",       "bucket"};
 
 // The defaults are those of sglang-router 0.3.2's launcher.
 struct RouterOptions {
@@ -41,6 +53,10 @@ struct RouterOptions {
   bool smallest_tree = false;          // below the threshold the server with least in the tree, as in early versions
   int prefix_tokens = 256;
   double load_factor = 1.25;
+  bool assign_least = false;
+  double max_idle = 4 * 3600;   // seconds; 0: nobody is forgotten
+  double bucket_interval = 5;   // seconds
+  int characters_of_token = 4;  // for bucket, whose thresholds are in characters
   std::uint64_t seed = 42;
 };
 

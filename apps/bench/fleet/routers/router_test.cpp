@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bench/fleet/routers/hash_ring.h"
+#include "bench/fleet/routers/length_buckets.h"
 #include "bench/fleet/routers/prompt_tree.h"
 #include "bench/fleet/routers/router.h"
 #include "bench/load/random.h"
@@ -227,6 +228,86 @@ TEST(Routers, ConsistentHashKeepsAClientWhereItIs) {
     ++times[home];
   }
   EXPECT_EQ(times.size(), 5u);
+}
+
+TEST(Routers, ManualKeepsAClientWhereItsFirstRequestWent) {
+  const auto router = make_router(with(RouterPolicy::manual), 5);
+  const std::vector<int> loads(5, 0), others = {90, 90, 90, 90, 90};
+  std::map<int, int> times;
+  for (std::uint64_t client = 0; client < 500; ++client) {
+    const int home = router->choose({{}, client}, loads);
+    EXPECT_EQ(router->choose({run(3, 4), client}, others), home);
+    ++times[home];
+  }
+  for (int s = 0; s < 5; ++s) EXPECT_NEAR(times[s], 100, 60) << "seed " << testing::seed();
+}
+
+TEST(Routers, ManualCanAssignByLoadAndForgetsWhoIsIdle) {
+  RouterOptions options = with(RouterPolicy::manual);
+  options.assign_least = true;
+  options.eviction_interval = 10;
+  options.max_idle = 30;
+  const auto router = make_router(options, 3);
+  const std::vector<int> loads = {4, 1, 1}, first_is_free = {0, 1, 1};
+  std::map<int, int> times;
+  router->pass_time(0);
+  for (std::uint64_t client = 1; client < 200; ++client) ++times[router->choose({{}, client}, loads)];
+  EXPECT_EQ(times[0], 0);
+  EXPECT_GT(times[1], 50) << "seed " << testing::seed();
+  EXPECT_GT(times[2], 50) << "seed " << testing::seed();
+  router->pass_time(29);
+  EXPECT_NE(router->choose({{}, 7}, first_is_free), 0);
+  router->pass_time(58);  // 29 s after that
+  EXPECT_NE(router->choose({{}, 7}, first_is_free), 0);
+  EXPECT_EQ(router->choose({{}, 8}, first_is_free), 0);
+}
+
+TEST(LengthBuckets, DivideFirstARangeAndThenTheCharactersThatWereSent) {
+  LengthBuckets buckets(3, 5, 1000, 1.5);
+  using Ends = std::vector<std::int64_t>;
+  EXPECT_EQ(buckets.ends(), (Ends{1364, 2729}));
+  EXPECT_EQ(buckets.choose(0), 0);
+  EXPECT_EQ(buckets.choose(1364), 0);
+  EXPECT_EQ(buckets.choose(1365), 1);
+  EXPECT_EQ(buckets.choose(1'000'000), 2);
+  buckets.pass_time(1);
+  for (const int length : {26, 5, 24, 10, 20, 15}) buckets.sent(length, 0);  // 100: a third is 33
+  buckets.pass_time(5.9);
+  EXPECT_EQ(buckets.ends(), (Ends{1364, 2729}));
+  buckets.pass_time(6);
+  EXPECT_EQ(buckets.ends(), (Ends{20, 26}));  // 5 + 10 + 15 + 20, 24 + 26
+  // Less than twice as much: they stay.
+  buckets.pass_time(10);
+  for (const int length : {50, 60, 70}) buckets.sent(length, 0);
+  buckets.pass_time(11);
+  EXPECT_EQ(buckets.ends(), (Ends{20, 26}));
+  // The first six have left: 180, then 480. Where no prompt is left for a part it is as long as the part.
+  buckets.pass_time(14);
+  buckets.sent(300, 0);
+  buckets.pass_time(16);
+  EXPECT_EQ(buckets.ends(), (Ends{70, 300}));
+}
+
+TEST(LengthBuckets, OfEqualLengthsEachServerGetsARangeAsLongAsItsPart) {
+  LengthBuckets buckets(3, 5, 1000, 1.5);
+  buckets.pass_time(0);
+  for (const int length : {33, 34, 34}) buckets.sent(length, 0);
+  buckets.pass_time(5);
+  EXPECT_EQ(buckets.ends(), (std::vector<std::int64_t>{33, 67}));
+}
+
+TEST(LengthBuckets, UnevenLoadsGoToTheOneThatWasSentLeast) {
+  LengthBuckets buckets(2, 5, 64, 1.5);
+  buckets.pass_time(0);
+  buckets.sent(64, 0);
+  EXPECT_EQ(buckets.choose(10), 0);  // 64 apart is not more than 64
+  buckets.sent(1, 0);
+  EXPECT_EQ(buckets.choose(10), 1);
+  buckets.sent(1000, 1);
+  EXPECT_EQ(buckets.choose(4000), 0);
+  buckets.pass_time(6);
+  buckets.sent(1, 0);  // what was sent before has left
+  EXPECT_EQ(buckets.choose(4000), 1);
 }
 
 TEST(HashRing, ANewServerTakesOnlyWhatBecomesItsOwn) {
