@@ -62,10 +62,10 @@ std::string peer_proof(std::string_view secret, PeerSide of, std::string_view as
   const std::string text = fmt::format("{} {}{}", of == PeerSide::asks ? "asks" : "gives", asker, giver);
   std::string proof(kPeerProofBytes, '\0');
   unsigned size = 0;
-  ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-         reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-         reinterpret_cast<unsigned char*>(proof.data()), &size);
-  return proof;
+  const auto* made = ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                            reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                            reinterpret_cast<unsigned char*>(proof.data()), &size);
+  return made != nullptr ? proof : std::string();  // which proves nothing: OpenSSL may refuse a secret
 }
 
 bool same_proof(std::string_view a, std::string_view b) {
@@ -126,12 +126,13 @@ Result<PeerWish> read_peer_wish(std::string_view body) {
   WireReader reader(body);
   PeerWish wish;
   wish.room = reader.number(8);
-  wish.only_find = reader.number(1) != 0;
+  const std::uint64_t find = reader.number(1);
+  wish.only_find = find != 0;
   const std::uint64_t first = reader.number(4);
   wish.scope = reader.text(kMostPeerScope);
   const std::uint64_t tokens = reader.number(4);
   const std::string_view ids = reader.take(static_cast<std::size_t>(tokens) * 4);
-  if (!reader.done() || tokens % kBlockTokens != 0 || first > tokens / kBlockTokens)
+  if (!reader.done() || find > 1 || tokens % kBlockTokens != 0 || first > tokens / kBlockTokens)
     return no_peer("a wish is garbled");
   wish.first = static_cast<int>(first);
   WireReader each(ids);
