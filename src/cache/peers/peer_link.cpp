@@ -11,7 +11,8 @@ namespace {
 
 constexpr auto kGreeting = std::chrono::seconds(2);
 constexpr auto kSilence = std::chrono::seconds(5);
-constexpr std::uint64_t kMostWord = 4096;  // bytes of a frame that has no blocks
+constexpr std::uint64_t kMostWord = 4096;    // bytes of a frame that has no blocks
+constexpr std::size_t kProgress = 64 << 10;  // bytes that come within kSilence
 
 WaitUntil at_most(const WaitUntil& until, std::chrono::seconds most) {
   return {std::min(until.time, std::chrono::steady_clock::now() + most), until.stop};
@@ -46,8 +47,20 @@ Result<> PeerLink::greet(const WaitUntil& until) {
 
 Result<std::string> PeerLink::receive(std::size_t bytes, const WaitUntil& until) {
   std::string text(bytes, '\0');
-  ESP_CHECK(receive_all(socket_.get(), std::as_writable_bytes(std::span(text)), until));
+  ESP_CHECK(receive(std::as_writable_bytes(std::span(text)), until));
   return text;
+}
+
+// As long as some of it comes every few seconds; and where it always does, no longer than may be waited either.
+Result<> PeerLink::receive(std::span<std::byte> into, const WaitUntil& until) {
+  while (!into.empty()) {
+    if (until.stop.cancelled() || std::chrono::steady_clock::now() >= until.time)
+      return Error{Error::Kind::timeout, "it does not come to an end in time", {}, {}};
+    const auto next = into.first(std::min(into.size(), kProgress));
+    ESP_CHECK(receive_all(socket_.get(), next, at_most(until, kSilence)));
+    into = into.subspan(next.size());
+  }
+  return success();
 }
 
 Result<> PeerLink::send(std::string_view bytes, const WaitUntil& until) {
@@ -61,7 +74,7 @@ Result<> PeerLink::ask(const PeerWish& wish, const WaitUntil& until) {
 Result<PeerLink::Said> PeerLink::next(const WaitUntil& until) {
   Said said;
   for (;;) {
-    ESP_TRY(const std::string bytes, receive(kPeerHeadBytes, at_most(until, kSilence)));
+    ESP_TRY(const std::string bytes, receive(kPeerHeadBytes, until));
     ESP_TRY(const PeerFrameHead head, read_peer_head(bytes, kMostWord));
     said.kind = head.kind;
     if (head.kind == PeerFrameKind::blocks) {
@@ -84,8 +97,8 @@ Result<PeerLink::Said> PeerLink::next(const WaitUntil& until) {
 
 Result<> PeerLink::take(const BlockChain& chain, int block, std::span<std::byte> into, const WaitUntil& until) {
   BlockHeader header;
-  ESP_CHECK(receive_all(socket_.get(), header, until));
-  ESP_CHECK(receive_all(socket_.get(), into, until));
+  ESP_CHECK(receive(header, until));
+  ESP_CHECK(receive(into, until));
   return check_block(us_.namer.model(), chain, block, header, into);
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,7 @@ class PeerLink {
   PeerLink(UniqueFd socket, const PeerIdentity& us) : socket_(std::move(socket)), us_(us) {}
   Result<> greet(const WaitUntil& until);
   Result<std::string> receive(std::size_t bytes, const WaitUntil& until);
+  Result<> receive(std::span<std::byte> into, const WaitUntil& until);
   Result<> send(std::string_view bytes, const WaitUntil& until);
 
   const UniqueFd socket_;
