@@ -16,6 +16,7 @@ Result<> RoomBlocks::failed(Error why) {
 }
 
 Result<> RoomBlocks::await(int first_block) {
+  const std::lock_guard lock(mutex_);
   auto comes = pull_.await(*chain_, room_, first_block, until_);
   if (!comes.ok()) return failed(comes.error());
   if (*comes) return success();
@@ -23,6 +24,7 @@ Result<> RoomBlocks::await(int first_block) {
 }
 
 Result<> RoomBlocks::read(int first_block, std::span<std::byte> into) {
+  const std::lock_guard lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   auto read = pull_.read(*chain_, room_, first_block, into, until_);
   if (!read.ok()) return failed(read.error());

@@ -1,6 +1,6 @@
 // room_blocks.h: the blocks of a prompt that another server computes at this moment, as they come.
 //
-// Units:   blocks, bytes. Threads: one at a time reads, and waits; cancel(): any.
+// Units:   blocks, bytes. Threads: any; one at a time waits and reads, and what was given up may still do so when it is begun anew.
 // Fails:   timeout, network, unauthorized, unsupported, bad_file (damaged), not_found (no more comes). What did not come is
 //          computed here.
 #pragma once
@@ -30,6 +30,7 @@ class RoomBlocks final : public ForeignBlocks {
  private:
   Result<> failed(Error why);
 
+  std::mutex mutex_;  // guards the next
   BlockPull pull_;
   const Chain chain_;
   const std::uint64_t room_;

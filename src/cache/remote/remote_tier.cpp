@@ -26,7 +26,7 @@ std::uint64_t microseconds(double seconds) {
 
 }  // namespace
 
-// Reads blocks on the disk tier's thread for others' blocks; whoever has blocks to be read holds a share of it.
+// Reads blocks on the disk tier's threads for others' blocks, one at a time; whoever has blocks to be read holds a share of it.
 class RemoteTier::Reader : public std::enable_shared_from_this<RemoteTier::Reader> {
  public:
   Reader(const RemoteTierOptions& options, std::shared_ptr<RemoteHealth> health, RemoteTierCounters& counters)
@@ -38,6 +38,7 @@ class RemoteTier::Reader : public std::enable_shared_from_this<RemoteTier::Reade
 
   // What computing the blocks would take is what reading them may take.
   Result<> read(const BlockChain& chain, int first, std::span<std::byte> into) {
+    const std::lock_guard one_at_a_time(reading_);
     const int count = static_cast<int>(into.size() / stride_);
     if (!health_->may_try()) return Error{Error::Kind::unavailable, "it is down", {}, {}};
     const double rate = computed_per_second;
@@ -84,6 +85,7 @@ class RemoteTier::Reader : public std::enable_shared_from_this<RemoteTier::Reade
     done_.seconds += seconds;
   }
 
+  std::mutex reading_;  // guards the source
   const std::unique_ptr<BlockSource> source_;
   const std::size_t stride_;
   const double most_seconds_;
