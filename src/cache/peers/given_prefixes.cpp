@@ -9,7 +9,8 @@ namespace espalier {
 // --- rooms ---
 
 void GivenPrefixes::begins(std::uint64_t room) {
-  rooms_[room].here = true;
+  Room& known = rooms_[room];
+  if (!known.here) known = {.here = true};  // again: it is to be pulled again
 }
 
 void GivenPrefixes::ends(std::uint64_t room) {
@@ -69,7 +70,10 @@ GivenPrefixes::Given GivenPrefixes::serve(Wish& wish, Clock::time_point now) {
       copier_.begin_copy_out(path.slots, into, into.size() / static_cast<std::size_t>(piece.count));
     };
     if (!listener_->give(wish.asked.id, wish.asked.chain, piece, fill)) return Given::nothing;
-    if (copier_.settled()) listener_->filled();
+    if (copier_.settled())
+      listener_->filled();
+    else
+      listener_->come_again();  // where nothing else is to be done, it is sent at once all the same
     wish.next += piece.count;
     return Given::piece;
   }
@@ -82,23 +86,35 @@ GivenPrefixes::Given GivenPrefixes::serve(Wish& wish, Clock::time_point now) {
 
 // Wishes take turns, so that a long one does not hold up the others.
 void GivenPrefixes::collect(int most_pieces, Clock::time_point now) {
+  const auto gone = listener_->take_gone();  // first: of these no wish is still to come
   for (PeerListener::Asked& asked : listener_->take_asked()) {
     const int first = asked.first;
     wishes_.push_back({std::move(asked), first, now});
   }
-  for (const PeerListener::WishId id : listener_->take_gone())
+  for (const PeerListener::WishId id : gone)
     std::erase_if(wishes_, [&](const Wish& wish) { return wish.asked.id == id; });
   most_pieces = std::max(most_pieces, pieces_a_step_);
-  for (std::size_t i = 0; i < wishes_.size() && most_pieces > 0;) {
+  while (most_pieces > 0) {
+    const int given = serve_each(most_pieces, now);
+    if (given == 0) break;
+    most_pieces -= given;
+  }
+  if (wishes_.size() > 1) std::rotate(wishes_.begin(), wishes_.begin() + 1, wishes_.end());
+}
+
+// At most one piece of each wish; how many.
+int GivenPrefixes::serve_each(int most_pieces, Clock::time_point now) {
+  int pieces = 0;
+  for (std::size_t i = 0; i < wishes_.size() && pieces < most_pieces;) {
     const Given given = serve(wishes_[i], now);
     if (given == Given::ended) {
       wishes_.erase(wishes_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
-    if (given == Given::piece) --most_pieces;
+    if (given == Given::piece) ++pieces;
     ++i;
   }
-  if (wishes_.size() > 1) std::rotate(wishes_.begin(), wishes_.begin() + 1, wishes_.end());
+  return pieces;
 }
 
 }  // namespace espalier

@@ -42,6 +42,7 @@ class GivenPrefixes {
   void collect(int most_pieces, Clock::time_point now = Clock::now());  // gives at most so many pieces
   void filled() { listener_->filled(); }                                // no copy goes on
   std::uint16_t port() const { return listener_->port(); }
+  std::size_t open() const { return wishes_.size(); }  // wishes
 
  private:
   struct Wish {
@@ -50,6 +51,7 @@ class GivenPrefixes {
     Clock::time_point since;
   };
   enum class Given { piece, nothing, ended };
+  int serve_each(int most_pieces, Clock::time_point now);
   Given serve(Wish& wish, Clock::time_point now);
   Given end(const Wish& wish, PeerEnd why);
   int blocks_of(const Wish& wish, Peek& peek) const;

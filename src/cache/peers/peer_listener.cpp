@@ -28,11 +28,12 @@ constexpr auto kGreets = 5s;
 constexpr auto kBeat = 1s;
 constexpr auto kStuck = 10s;  // that an asker reads nothing
 constexpr auto kRound = 200ms;
+constexpr int kIdle = 30, kProbeEvery = 10, kProbes = 3;  // seconds; an asker whose machine is gone
 
 }  // namespace
 
 Result<std::unique_ptr<PeerListener>> PeerListener::open(PeerListenerOptions options, PeerCounters& counters) {
-  ESP_TRY(UniqueFd socket, listen_at(options.where, {"the port for other servers", "disaggregation-bootstrap-port"}));
+  ESP_TRY(UniqueFd socket, listen_at(options.where, {"the port for other servers", options.flag}));
   ESP_TRY(WakeDescriptor wake, WakeDescriptor::open());
   std::unique_ptr<PeerListener> listener(  // NOLINT: a private constructor
       new PeerListener(std::move(options), counters, std::move(socket), std::move(wake)));
@@ -66,7 +67,9 @@ std::vector<PeerListener::WishId> PeerListener::take_gone() {
   return std::exchange(gone_, {});
 }
 
+// Behind what is still being filled for the same wish.
 void PeerListener::submit(Out out) {
+  if (std::ranges::find(filling_, out.id, &Out::id) != filling_.end()) return filling_.push_back(std::move(out));
   {
     const std::lock_guard lock(mutex_);
     given_.push_back(std::move(out));
@@ -122,13 +125,18 @@ void PeerListener::filled() {
   wake_.notify();
 }
 
+void PeerListener::come_again() const {
+  if (options_.wake) options_.wake();
+}
+
 // --- the own thread ---
 
 void PeerListener::run(const std::stop_token& stop) {
   name_this_thread("esp-peers");
   std::vector<pollfd> polled;
   while (!stop.stop_requested()) {
-    polled.assign({{listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}});
+    const bool accepts = std::chrono::steady_clock::now() >= accepts_again_;
+    polled.assign({{listener_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}, {wake_.get(), POLLIN, 0}});
     for (const Client& client : clients_)
       polled.push_back({client.socket.get(), static_cast<short>(client.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     ::poll(polled.data(), static_cast<nfds_t>(polled.size()), static_cast<int>(kRound.count()));
@@ -148,16 +156,34 @@ void PeerListener::accept_all() {
     SocketAddress from;
     from.length = sizeof from.storage;
     UniqueFd socket(accept_socket(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length));
-    if (!socket) return;
-    if (clients_.size() >= kMostClients) {
+    if (!socket) {
+      accepts_again_ = errno == EAGAIN || errno == ECONNABORTED || errno == EINTR
+                           ? Time()
+                           : std::chrono::steady_clock::now() + kRound;  // of descriptors, or memory, there is none now
+      return;
+    }
+    if (clients_.size() >= kMostClients && !drop_idle()) {
       counters_.refused.add();
       continue;
     }
     send_at_once(socket.get());
+    keep_alive(socket.get(), kIdle, kProbeEvery, kProbes);
     Client& client = clients_.emplace_back();
     client.socket = std::move(socket);
     client.moved = client.spoke = std::chrono::steady_clock::now();
   }
+}
+
+// Of those who ask for nothing at present the one that has for the longest: it connects again when it wants something.
+bool PeerListener::drop_idle() {
+  auto oldest = clients_.end();
+  for (auto client = clients_.begin(); client != clients_.end(); ++client)
+    if (client->stage == Stage::idle && client->in.empty() &&
+        (oldest == clients_.end() || client->spoke < oldest->spoke))
+      oldest = client;
+  if (oldest == clients_.end()) return false;
+  clients_.erase(oldest);
+  return true;
 }
 
 void PeerListener::take_given() {
@@ -166,13 +192,19 @@ void PeerListener::take_given() {
     const std::lock_guard lock(mutex_);
     given = std::exchange(given_, {});
   }
+  bool freed = false;
   for (Out& out : given) {
     const auto client = std::ranges::find_if(clients_, [&](const Client& c) { return c.wish == out.id && !c.gone; });
-    if (client == clients_.end()) continue;
+    if (client == clients_.end()) {
+      freed = freed || out.buffer.valid();
+      out.buffer.reset();
+      continue;
+    }
     if (client->out.empty()) client->moved = std::chrono::steady_clock::now();
     client->out.push_back(std::move(out));
     prepare(client->out.back());
   }
+  if (freed && options_.wake) options_.wake();
 }
 
 // The text, then each block behind its header, where they lie.
@@ -205,6 +237,7 @@ bool PeerListener::read(Client& client) {
     const ssize_t got = ::recv(client.socket.get(), bytes.data(), bytes.size(), 0);
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN || errno == EINTR;
+    if (client.stage == Stage::idle && client.in.empty()) client.moved = std::chrono::steady_clock::now();
     client.in.append(bytes.data(), static_cast<std::size_t>(got));
     if (!take_messages(client)) return false;
   }
@@ -311,7 +344,8 @@ bool PeerListener::write(Client& client, Time now) {
 }
 
 // All of it is on its way: its buffer serves the next.
-void PeerListener::finish(Client& client, const Out& out) {
+void PeerListener::finish(Client& client, Out& out) {
+  out.buffer.reset();
   if (out.chain) {
     counters_.given_tokens.add(static_cast<std::uint64_t>(out.piece.count) * kBlockTokens);
     counters_.given_bytes.add(static_cast<std::uint64_t>(out.piece.count) * options_.us.stride);
@@ -332,8 +366,8 @@ void PeerListener::finish(Client& client, const Out& out) {
 
 void PeerListener::look_at_time(Client& client, Time now) {
   const bool greets = client.stage == Stage::hello || client.stage == Stage::proof;
-  if ((greets && now - client.moved > kGreets) || (!client.out.empty() && now - client.moved > kStuck))
-    return leave(client);
+  const bool half_way = !client.out.empty() || (client.stage == Stage::idle && !client.in.empty());
+  if ((greets && now - client.moved > kGreets) || (half_way && now - client.moved > kStuck)) return leave(client);
   if (client.stage == Stage::asked && client.out.empty() && now - client.spoke >= kBeat) {
     say(client, peer_frame(PeerFrameKind::beat, ""));
     client.spoke = now;

@@ -13,6 +13,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +33,7 @@ struct PeerListenerOptions {
   PeerIdentity us;
   std::function<void()> wake;  // from the listener's thread: there is a wish, or a free buffer
   IoBuffers::Pin pin;
+  std::string_view flag = "disaggregation-bootstrap-port";  // that chooses another port
 };
 
 // Connections of those who ask.
@@ -62,6 +64,7 @@ class PeerListener {
   // False: no buffer is free; a wake comes. What is filled later is sent when filled() is called.
   bool give(WishId id, const Chain& chain, PeerPiece piece, const Fill& fill);
   void filled();
+  void come_again() const;  // wakes the engine thread
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -82,7 +85,7 @@ class PeerListener {
     std::string in, our_hello, their_hello;
     WishId wish = 0;
     std::list<Out> out;
-    Time moved;  // last, of what is to be sent; or since when a greeting is waited for
+    Time moved;  // last, of what is to be sent; or since when the rest of a greeting or a wish is waited for
     Time spoke;
     bool gone = false;
   };
@@ -90,6 +93,7 @@ class PeerListener {
   PeerListener(PeerListenerOptions options, PeerCounters& counters, UniqueFd listener, WakeDescriptor wake);
   void run(const std::stop_token& stop);
   void accept_all();
+  bool drop_idle();
   void take_given();
   void prepare(Out& out) const;
   void look_at(Client& client, short events, Time now);
@@ -100,7 +104,7 @@ class PeerListener {
   bool take_wish(Client& client);
   void say(Client& client, std::string text);
   bool write(Client& client, Time now);
-  void finish(Client& client, const Out& out);
+  void finish(Client& client, Out& out);
   void look_at_time(Client& client, Time now);
   void leave(Client& client);
   void submit(Out out);
@@ -119,8 +123,9 @@ class PeerListener {
   std::vector<Out> given_;
   std::unordered_map<WishId, int> on_the_way_;  // buffers, of open wishes
 
-  std::list<Client> clients_;  // of the thread, and the next
+  std::list<Client> clients_;  // of the thread, and the next two
   WishId last_wish_ = 0;
+  Time accepts_again_ = {};
   std::jthread thread_;
 };
 

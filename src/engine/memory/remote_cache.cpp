@@ -162,8 +162,9 @@ Result<PeerParts> open_peers(const RemoteWish& wish, const EngineOptions& option
   PeerParts peers;
   const PeerIdentity us{BlockNamer(parts.key, wish.secret), parts.stride};
   if (wish.listen) {
-    ESP_TRY(peers.listener,
-            PeerListener::open({*wish.listen, us, std::move(parts.wake), std::move(parts.pin)}, counters));
+    ESP_TRY(peers.listener, PeerListener::open({*wish.listen, us, std::move(parts.wake), std::move(parts.pin),
+                                                wish.only_prompts ? "disaggregation-bootstrap-port" : "peer-port"},
+                                               counters));
     peers.pieces_a_step = wish.only_prompts ? kPiecesOfPrompts : kPiecesBesideOutput;
     peers.description = fmt::format(
         "{} at {}", wish.only_prompts ? "prompts are computed for others, who ask for them" : "others ask for prefixes",
