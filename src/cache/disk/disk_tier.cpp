@@ -190,8 +190,7 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   for (const auto& range : ranges) {
     const PrefixCatalogue::File& file = *catalogue_.file(range.file);
     for (int done = 0; done < range.count;) {
-      const int most = file.foreign ? std::min(piece_blocks_, file.foreign->piece_blocks()) : piece_blocks_;
-      const int blocks = std::min(range.count - done, most), first = range.first + done;
+      const int blocks = std::min(range.count - done, piece_blocks_), first = range.first + done;
       Reading& reading = readings.emplace_back();
       reading.load = id;
       reading.file = range.file;
@@ -215,7 +214,7 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   if (!std::ranges::all_of(readings, [](const Reading& r) { return r.foreign != nullptr; })) counters_.loads.add();
   if (foreign)
     foreign_reader_->submit([this, readings = std::move(readings), flag](const CancelFlag&) {
-      for (const Reading& reading : readings) read(reading, flag);
+      for (const Reading& reading : readings) reading.foreign ? read_foreign(reading, flag) : read(reading, flag);
     });
   else
     for (Reading& reading : readings)
@@ -246,8 +245,24 @@ void DiskTier::cancel(LoadId load) {
   loads_.erase(found);
 }
 
-// On a reading thread.
-void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
+// In parts, as they come, so that a buffer is held only while it is filled.
+bool DiskTier::read_foreign(Reading part, const CancelFlag& cancelled) {
+  const int end = part.first_block + part.blocks;
+  const bool last = part.last;
+  bool right = true;
+  for (; right && part.first_block < end; part.first_block += part.blocks) {
+    const auto there = cancelled.cancelled() ? end : part.foreign->await(part.first_block);
+    if (!there.ok()) part.why_not = there.error().message;
+    part.blocks = std::min(there.ok() ? *there : end, end - part.first_block);
+    part.goes_on = part.first_block + part.blocks < end;
+    part.last = last && !part.goes_on;
+    right = read(part, cancelled);
+  }
+  return right;
+}
+
+// On a reading thread. False: it was not read, and nothing behind it is wanted.
+bool DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   ReadResult result;
   result.file = reading.file;
   result.loaded.load = reading.load;
@@ -255,16 +270,13 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
   result.loaded.blocks = reading.blocks;
   result.loaded.last = reading.last;
   result.loaded.foreign = reading.foreign != nullptr;
-  IoBuffer buffer;  // once there is something to read into it
-  if (auto there = reading.foreign && !cancelled.cancelled() ? reading.foreign->await(reading.first_block) : success();
-      !there.ok()) {
-    result.why = there.error().message;
-    result.damaged = true;
-  } else if (!cancelled.cancelled() && (!trouble_ || reading.foreign)) {
-    buffer = read_buffers_->acquire();
-  }
+  IoBuffer buffer;
+  const bool wanted = !cancelled.cancelled() && reading.why_not.empty() && (!trouble_ || reading.foreign);
+  if (wanted) buffer = read_buffers_->acquire();
   if (!buffer.valid() || cancelled.cancelled()) {
     result.cancelled = cancelled.cancelled();
+    result.damaged = !reading.why_not.empty();
+    result.why = reading.why_not;
     result.loaded.failed = true;
   } else {
     const auto into = buffer.bytes().first(static_cast<std::size_t>(reading.blocks) * stride_);
@@ -278,12 +290,15 @@ void DiskTier::read(const Reading& reading, const CancelFlag& cancelled) {
       result.loaded.buffer = std::move(buffer);
     }
   }
-  if (result.loaded.failed) cancelled.cancel();  // what follows could not be used
+  const bool right = !result.loaded.failed;
+  result.goes_on = reading.goes_on && right;
+  if (!right) cancelled.cancel();  // what follows could not be used
   {
     std::lock_guard lock(mutex_);
     read_results_.push_back(std::move(result));
   }
   if (options_.wake) options_.wake();
+  return right;
 }
 
 Result<> DiskTier::read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result) {
@@ -311,7 +326,7 @@ std::vector<DiskTier::Loaded> DiskTier::collect() {
   }
   std::vector<Loaded> loaded;
   for (ReadResult& r : reads) {
-    catalogue_.unuse(r.file);
+    if (!r.goes_on) catalogue_.unuse(r.file);
     if (r.damaged && r.loaded.foreign) {
       drop_foreign(r.file);
     } else if (r.damaged && catalogue_.file(r.file) != nullptr) {

@@ -148,12 +148,15 @@ class DiskTier {
     std::vector<std::uint64_t> checksums;
     bool last = false;
     std::shared_ptr<ForeignBlocks> foreign;
+    std::string why_not = {};  // of a part that does not come
+    bool goes_on = false;      // more parts of it come
   };
   struct ReadResult {
     Loaded loaded;
     FileId file = 0;
     TierFiles::Took took;
     bool damaged = false, cancelled = false;
+    bool goes_on = false;  // another part of the same reading follows
     std::string why;
   };
   DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters);
@@ -170,7 +173,8 @@ class DiskTier {
   std::uint64_t capacity() const { return options_.capacity + options_.host_bytes; }
   void submit(Writing writing);
   void write(Writing writing);
-  void read(const Reading& reading, const CancelFlag& cancelled);
+  bool read(const Reading& reading, const CancelFlag& cancelled);
+  bool read_foreign(Reading part, const CancelFlag& cancelled);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);

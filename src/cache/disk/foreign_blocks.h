@@ -16,9 +16,9 @@ namespace espalier {
 class ForeignBlocks {
  public:
   virtual ~ForeignBlocks() = default;
-  // Waits until block `first_block` is there, or on its way; holds no memory of the tier.
-  virtual Result<> await(int /*first_block*/) { return success(); }
-  virtual int piece_blocks() const { return std::numeric_limits<int>::max(); }  // of one read() at most
+  // Waits until block `first_block` is there, or on its way; holds no memory of the tier. How many blocks from there on can be read
+  // without waiting for somebody who computes them, one at least.
+  virtual Result<int> await(int /*first_block*/) { return std::numeric_limits<int>::max(); }
   // All blocks that `into` has room for, from number `first_block` of the sequence on.
   virtual Result<> read(int first_block, std::span<std::byte> into) = 0;
 };

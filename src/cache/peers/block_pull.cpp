@@ -50,22 +50,21 @@ Result<> BlockPull::begin(const BlockChain& chain, std::uint64_t room, int first
   return success();
 }
 
-// False: it ended.
-Result<bool> BlockPull::next_piece(const BlockChain& chain, const WaitUntil& until) {
-  if (left_ > 0) return true;
+// 0: it ended.
+Result<int> BlockPull::next_piece(const BlockChain& chain, const WaitUntil& until) {
+  if (left_ > 0) return left_;
   ESP_TRY(const PeerLink::Said said, link_->next(until));
   if (said.kind == PeerFrameKind::end) {
     ending_ = said.ending;
     asked_ = false;  // and the connection takes the next wish
-    return false;
+    return 0;
   }
   if (said.kind != PeerFrameKind::blocks || said.piece.first != next_ || said.piece.count > chain.blocks() - next_)
     return bad_request("it sends blocks that nobody asked for");
-  left_ = said.piece.count;
-  return true;
+  return left_ = said.piece.count;
 }
 
-Result<bool> BlockPull::await(const BlockChain& chain, std::uint64_t room, int first, const WaitUntil& until) {
+Result<int> BlockPull::await(const BlockChain& chain, std::uint64_t room, int first, const WaitUntil& until) {
   if (!goes_on(chain, room, first)) ESP_CHECK(begin(chain, room, first, until));
   return or_closed(next_piece(chain, until));
 }
@@ -76,8 +75,8 @@ Result<BlockSource::Read> BlockPull::read(const BlockChain& chain, std::uint64_t
   const int count = static_cast<int>(into.size() / us_.stride);
   if (!goes_on(chain, room, first)) ESP_CHECK(begin(chain, room, first, until));
   while (read.blocks < count) {
-    ESP_TRY(const bool comes, or_closed(next_piece(chain, until)));
-    if (!comes) break;
+    ESP_TRY(const int comes, or_closed(next_piece(chain, until)));
+    if (comes == 0) break;
     const auto at = into.subspan(static_cast<std::size_t>(read.blocks) * us_.stride, us_.stride);
     if (auto taken = or_closed(link_->take(chain, next_, at, until)); !taken.ok()) {
       if (taken.error().kind != Error::Kind::bad_file) return taken.error();

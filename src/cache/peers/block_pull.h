@@ -23,8 +23,8 @@ class BlockPull {
   std::size_t stride() const { return us_.stride; }  // bytes of a block
   // How many blocks from `first` on lie there now.
   Result<int> find(const BlockChain& chain, int first, const WaitUntil& until);
-  // Waits until the next block comes, or none will: false, and why_ended() says why.
-  Result<bool> await(const BlockChain& chain, std::uint64_t room, int first, const WaitUntil& until);
+  // Waits until the next block comes: how many come with it. Or none will: 0, and why_ended() says why.
+  Result<int> await(const BlockChain& chain, std::uint64_t room, int first, const WaitUntil& until);
   // As many blocks from `first` on as `into` holds; fewer: no more come, or the next is damaged.
   Result<BlockSource::Read> read(const BlockChain& chain, std::uint64_t room, int first, std::span<std::byte> into,
                                  const WaitUntil& until);
@@ -34,7 +34,7 @@ class BlockPull {
   Result<> connect(const WaitUntil& until);
   Result<> begin(const BlockChain& chain, std::uint64_t room, int first, const WaitUntil& until);
   bool goes_on(const BlockChain& chain, std::uint64_t room, int first) const;
-  Result<bool> next_piece(const BlockChain& chain, const WaitUntil& until);
+  Result<int> next_piece(const BlockChain& chain, const WaitUntil& until);
   template <class T>
   Result<T> or_closed(Result<T> result);
 

@@ -91,9 +91,9 @@ TEST(Peers, AWishBeforeItsRequestWaitsAndGetsBlocksAsTheyAreComputed) {
     EXPECT_TRUE(asker.waits(request));
     EXPECT_EQ(asker.holds(tokens), 0);
     giver.given().begins(7);
-    for (const int count : {100, 512, 700, 1024, 1536, 2048}) {
+    for (const int count : {100, 111, 112, 512, 700, 1024, 2048}) {
       giver.compute(tokens, static_cast<std::size_t>(count));
-      EXPECT_TRUE(fleet.until([&] { return asker.holds(tokens) == count / 512 * 512; })) << count;
+      EXPECT_TRUE(fleet.until([&] { return asker.holds(tokens) == count / 16 * 16; })) << count;
       EXPECT_TRUE(asker.waits(request)) << "more comes";
     }
     giver.compute(tokens);
@@ -111,9 +111,7 @@ TEST(Peers, ARoomThatEndedEarlyGivesWhatThereIs) {
   giver.given().begins(7);
   giver.compute(tokens, 1100);
   giver.given().ends(7);
-  const int found = fleet.serve(asker, asker.request(tokens, giver.port(), 7));
-  EXPECT_GE(found, 1024) << "whole pieces";
-  EXPECT_LE(found, 1088) << "whole blocks";
+  EXPECT_EQ(fleet.serve(asker, asker.request(tokens, giver.port(), 7)), 1088) << "whole blocks";
   EXPECT_EQ(asker.counters.rooms_failed.value(), 1u);
   asker.compute(tokens);
   giver.given().begins(8);
@@ -149,13 +147,13 @@ TEST(Peers, AnUnknownRoomIsWaitedForUntilPatienceEnds) {
     });
   };
   ASSERT_TRUE(asker.waits(request));
-  EXPECT_TRUE(until([&] { return asker.holds(tokens) == 512; })) << "what there is comes at once";
+  EXPECT_TRUE(until([&] { return asker.holds(tokens) == 592; })) << "what there is comes at once";
   now += 29s;
   for (int i = 0; i < 20; ++i) until([] { return true; });
   EXPECT_TRUE(asker.waits(request));
   now += 2s;
   EXPECT_TRUE(until([&] { return !asker.waits(request); }));
-  EXPECT_EQ(asker.admit(request), 512);
+  EXPECT_EQ(asker.admit(request), 592);
   EXPECT_EQ(asker.counters.rooms_failed.value(), 1u);
   asker.check();
 }
@@ -229,10 +227,10 @@ TEST(Peers, AGiverThatEndsInTheMiddleCostsTheRest) {
   ASSERT_TRUE(asker.waits(request));
   giver.given().begins(7);
   giver.compute(tokens, 1100);
-  ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 1024; }));
+  ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 1088; }));
   EXPECT_TRUE(asker.waits(request));
   fleet.end(giver);
-  EXPECT_EQ(fleet.serve(asker, request), 1024);
+  EXPECT_EQ(fleet.serve(asker, request), 1088);
   EXPECT_EQ(asker.counters.rooms_failed.value(), 1u);
   asker.check();
 }
@@ -260,6 +258,30 @@ TEST(Peers, SeveralAskersAtTheSameTimeAllGetRightValues) {
     asker->check();
   }
   EXPECT_EQ(giver.counters.wishes.value(), 6u);
+}
+
+TEST(Peers, PromptsThatStandStillHoldUpNoOthers) {
+  PeerFleet fleet;
+  PeerServer &giver = fleet.add(), &asker = fleet.add();
+  std::vector<PeerRequest> still;
+  for (int i = 0; i < 6; ++i) {  // more than the tier has buffers
+    const Tokens tokens = counting(10'000 * (i + 1), 700);
+    giver.given().begins(static_cast<std::uint64_t>(i + 1));
+    giver.compute(tokens, 100);
+    still.push_back(asker.request(tokens, giver.port(), static_cast<std::uint64_t>(i + 1)));
+    ASSERT_TRUE(asker.waits(still.back()));
+    ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 96; }));
+  }
+  const Tokens tokens = counting(1, 700);
+  giver.given().begins(99);
+  giver.compute(tokens);
+  EXPECT_EQ(fleet.serve(asker, asker.request(tokens, giver.port(), 99)), 688);
+  for (PeerRequest& request : still) {
+    EXPECT_TRUE(asker.waits(request));
+    giver.compute(request.tokens);
+    EXPECT_EQ(fleet.serve(asker, request), 688);
+  }
+  asker.check();
 }
 
 TEST(Peers, OneAskerPullsSeveralPromptsFromSeveralServers) {
@@ -330,7 +352,7 @@ TEST(Peers, AFlushEndsWhatIsPulledAndTheNextPullsAnew) {
   PeerRequest request = asker.request(tokens, giver.port(), 7);
   ASSERT_TRUE(asker.waits(request));
   giver.compute(tokens, 600);
-  ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 512; }));
+  ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 592; }));
   asker.prefixes->clear();
   EXPECT_EQ(fleet.serve(asker, request), 0);
   giver.compute(tokens);

@@ -7,7 +7,7 @@
 
 namespace espalier {
 
-Result<> RoomBlocks::failed(Error why) {
+Error RoomBlocks::failed(Error why) {
   if (until_.stop.cancelled()) return why;
   counters_.rooms_failed.add();
   log::warning("a prompt's keys and values do not come from {}: {}; the rest is computed here", describe(pull_.where()),
@@ -15,11 +15,11 @@ Result<> RoomBlocks::failed(Error why) {
   return why;
 }
 
-Result<> RoomBlocks::await(int first_block) {
+Result<int> RoomBlocks::await(int first_block) {
   const std::lock_guard lock(mutex_);
   auto comes = pull_.await(*chain_, room_, first_block, until_);
   if (!comes.ok()) return failed(comes.error());
-  if (*comes) return success();
+  if (*comes > 0) return *comes;
   return failed({Error::Kind::not_found, std::string(name(pull_.why_ended().why)), {}, {}});
 }
 

@@ -22,13 +22,12 @@ class RoomBlocks final : public ForeignBlocks {
   RoomBlocks(BlockPull pull, Chain chain, std::uint64_t room, Time until, PeerCounters& counters)
       : pull_(std::move(pull)), chain_(std::move(chain)), room_(room), until_{until, {}}, counters_(counters) {}
 
-  Result<> await(int first_block) override;
+  Result<int> await(int first_block) override;
   Result<> read(int first_block, std::span<std::byte> into) override;
-  int piece_blocks() const override { return 32; }  // as prompts are computed: a chunk
-  void cancel() const { until_.stop.cancel(); }     // nobody needs them any more
+  void cancel() const { until_.stop.cancel(); }  // nobody needs them any more
 
  private:
-  Result<> failed(Error why);
+  Error failed(Error why);
 
   std::mutex mutex_;  // guards the next
   BlockPull pull_;
