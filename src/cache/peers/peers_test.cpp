@@ -158,30 +158,35 @@ TEST(Peers, AnUnknownRoomIsWaitedForUntilPatienceEnds) {
   asker.check();
 }
 
-// Nothing else wakes an engine that has nothing to do.
-TEST(Peers, CopiesThatSettleLateAreSentThoughNothingElseIsDone) {
-  PeerFleet fleet;
-  PeerServerWish wish = late();
-  wish.gives = false;
-  PeerServer& holder = fleet.add(wish);
-  std::atomic<int> wakes = 0;
-  auto listener = PeerListener::open({{"127.0.0.1", 0}, holder.us, [&] { ++wakes; }, {}}, holder.counters);
-  ASSERT_TRUE(listener.ok());
-  GivenPrefixes given(std::move(*listener), holder.tree, holder.copier, 8);
-  const Tokens tokens = counting(1, 160);
-  holder.compute(tokens);
-  auto link = PeerLink::open({"127.0.0.1", given.port()}, holder.us, {GivenPrefixes::Clock::now() + 20s, {}});
-  ASSERT_TRUE(link.ok());
-  ASSERT_TRUE((*link)->ask({0, false, 0, "", tokens}, {GivenPrefixes::Clock::now() + 20s, {}}).ok());
-  for (int seen = 0; holder.copier.settled(); seen = wakes) {
-    while (wakes == seen) std::this_thread::sleep_for(1ms);
-    const int before = wakes;
-    given.collect(8);
-    EXPECT_TRUE(holder.copier.settled() || wakes > before);
+// An engine that has nothing else to do does something after a wake alone. In time: a beat wakes it, too, but once a second.
+TEST(Peers, AnEngineThatWakesBringAloneGivesAllInTime) {
+  for (const bool settle_late : {false, true}) {
+    PeerFleet fleet;
+    PeerServerWish wish = large_blocks();
+    wish.late = settle_late;
+    wish.gives = false;
+    PeerServer &holder = fleet.add(wish), &asker = fleet.add(large_blocks());
+    std::atomic<int> wakes = 0;
+    auto listener = PeerListener::open({{"127.0.0.1", 0}, holder.us, [&] { ++wakes; }, {}}, holder.counters);
+    ASSERT_TRUE(listener.ok());
+    GivenPrefixes given(std::move(*listener), holder.tree, holder.copier, 8);
+    const Tokens tokens = counting(1, 4000);  // more than 60 frames
+    holder.compute(tokens);
+    given.begins(7);
+    PeerRequest request = asker.request(tokens, given.port(), 7);
+    int seen = 0;
+    const auto start = GivenPrefixes::Clock::now();
+    EXPECT_TRUE(fleet.until([&] {
+      if (const int now = wakes; now != std::exchange(seen, now)) {
+        holder.copier.settle();
+        given.filled();
+        given.collect(8);
+      }
+      return !asker.waits(request);
+    }));
+    EXPECT_EQ(asker.admit(request), 3999);
+    EXPECT_LT(GivenPrefixes::Clock::now() - start, 20s);
   }
-  holder.copier.settle();
-  given.filled();
-  EXPECT_EQ((*link)->next({GivenPrefixes::Clock::now() + 20s, {}}).value().piece.count, 10);
 }
 
 TEST(Peers, WishesOfThoseWhoLeftAreForgottenAtAnyMoment) {
