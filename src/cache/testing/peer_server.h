@@ -75,18 +75,18 @@ class PeerServer {
     us.stride = tier->block_stride();
     prefixes = std::make_unique<DiskPrefixes>(std::move(tier), tree, pool, copier, false);
     if (!wish.peers.empty()) share(wish);
-    if (wish.pulls) prefixes->pull({us, wish.allowed, 1, wish.pull_seconds}, counters);
+    if (wish.pulls) prefixes->fleet().pull({us, wish.allowed, 1, wish.pull_seconds}, counters);
     if (!wish.gives) return;
     auto listener = PeerListener::open({{"127.0.0.1", 0}, us, [this] { bell_.ring(); }, {}}, counters);
     EXPECT_TRUE(listener.ok()) << (listener.ok() ? "" : listener.error().message);
-    if (listener.ok()) prefixes->give(std::move(*listener), 64);
+    if (listener.ok()) prefixes->fleet().give(std::move(*listener), 64);
   }
   PeerServer(const PeerServer&) = delete;
   PeerServer& operator=(const PeerServer&) = delete;
   ~PeerServer() { prefixes.reset(); }
 
-  std::uint16_t port() const { return prefixes->given()->port(); }
-  GivenPrefixes& given() const { return *prefixes->given(); }
+  std::uint16_t port() const { return prefixes->fleet().given()->port(); }
+  GivenPrefixes& given() const { return *prefixes->fleet().given(); }
 
   // The first `count` tokens are computed and published, as by one chunk of a prompt.
   void compute(const Tokens& tokens, std::size_t count, std::string_view scope = "") {
@@ -169,7 +169,7 @@ class PeerServer {
         members.push_back({std::make_unique<PeerSource>(HostAndPort{"127.0.0.1", ports[i]}, us, stop), health[i]});
       return std::make_unique<SourceGroup>(std::move(members), choices);
     };
-    prefixes->share(std::make_unique<RemoteTier>(std::move(remote), remote_counters), RemotePolicy::never);
+    prefixes->fleet().share(std::make_unique<RemoteTier>(std::move(remote), remote_counters), RemotePolicy::never);
   }
 
   Bell& bell_;
