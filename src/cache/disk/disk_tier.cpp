@@ -21,6 +21,22 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kFileAlignment - 1) / kFileAlignment * kFileAlignment;
 }
 
+// What others have is read as it comes, so that a buffer is held only while it is filled.
+template <class Reading, class Read>
+void read_in_parts(Reading part, const CancelFlag& cancelled, const Read& read) {
+  const int end = part.first_block + part.blocks;
+  const bool last = part.last;
+  for (bool right = true; right && part.first_block < end; part.first_block += part.blocks) {
+    const bool asks = part.foreign != nullptr && !cancelled.cancelled();
+    const Result<int> there = asks ? part.foreign->await(part.first_block) : end;
+    if (!there.ok()) part.why_not = there.error().message;
+    part.blocks = std::min(there.ok() ? *there : end, end - part.first_block);
+    part.goes_on = part.first_block + part.blocks < end;
+    part.last = last && !part.goes_on;
+    right = read(part);
+  }
+}
+
 }  // namespace
 
 DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<CacheFolder> folder, DiskTierCounters& counters)
@@ -214,7 +230,8 @@ DiskTier::LoadId DiskTier::load(std::string_view scope, std::span<const TokenId>
   if (!std::ranges::all_of(readings, [](const Reading& r) { return r.foreign != nullptr; })) counters_.loads.add();
   if (foreign)
     foreign_reader_->submit([this, readings = std::move(readings), flag](const CancelFlag&) {
-      for (const Reading& reading : readings) reading.foreign ? read_foreign(reading, flag) : read(reading, flag);
+      for (const Reading& reading : readings)
+        read_in_parts(reading, flag, [&](const Reading& part) { return read(part, flag); });
     });
   else
     for (Reading& reading : readings)
@@ -243,22 +260,6 @@ void DiskTier::cancel(LoadId load) {
   if (found == loads_.end()) return;
   found->second.cancel();
   loads_.erase(found);
-}
-
-// In parts, as they come, so that a buffer is held only while it is filled.
-bool DiskTier::read_foreign(Reading part, const CancelFlag& cancelled) {
-  const int end = part.first_block + part.blocks;
-  const bool last = part.last;
-  bool right = true;
-  for (; right && part.first_block < end; part.first_block += part.blocks) {
-    const auto there = cancelled.cancelled() ? end : part.foreign->await(part.first_block);
-    if (!there.ok()) part.why_not = there.error().message;
-    part.blocks = std::min(there.ok() ? *there : end, end - part.first_block);
-    part.goes_on = part.first_block + part.blocks < end;
-    part.last = last && !part.goes_on;
-    right = read(part, cancelled);
-  }
-  return right;
 }
 
 // On a reading thread. False: it was not read, and nothing behind it is wanted.

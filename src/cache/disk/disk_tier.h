@@ -174,7 +174,6 @@ class DiskTier {
   void submit(Writing writing);
   void write(Writing writing);
   bool read(const Reading& reading, const CancelFlag& cancelled);
-  bool read_foreign(Reading part, const CancelFlag& cancelled);
   Result<> read_piece(const Reading& reading, std::span<std::byte> into, ReadResult& result);
   void note_write(StoredFile file);
   void note_trouble(const Error& error);
