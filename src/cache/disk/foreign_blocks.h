@@ -1,7 +1,8 @@
 // foreign_blocks.h: blocks of a sequence that lie neither in the tier's files nor in its memory, but with somebody else: what the
 // disk tier reads beside its own.
 //
-// Units:   blocks of the sequence, bytes. Threads: one at a time, none of them the engine's: it waits.
+// Units:   blocks of the sequence, bytes. Threads: any but the engine's: calls wait. One at a time has them read, but one that was
+//          given up may still wait when the next begins.
 // Fails:   as the one who has them does. What failed is not asked for again.
 #pragma once
 

@@ -139,6 +139,7 @@ TEST(PeerStrangers, OnesThatReadNothingHoldUpNobody) {
   }
   ASSERT_TRUE(fleet.until([&] { return giver.counters.wishes.value() == 3; }));
   EXPECT_EQ(fleet.serve(asker, asker.request(tokens, giver.port(), 7)), 992);
+  EXPECT_EQ(giver.counters.asking.value(), 3) << "they are there all the while";
   EXPECT_TRUE(fleet.until([&] { return giver.counters.asking.value() == 0; })) << "they are dropped in the end";
 }
 

@@ -38,7 +38,7 @@ class Bell {
   bool rung_ = false;
 };
 
-// What a server of a test is like.
+// What a test's server is like.
 struct PeerServerWish {
   std::string key = "numbers", secret;
   int slots = 6000;
