@@ -248,7 +248,7 @@ std::vector<Lie> every_lie(int right) {
     return call.us.namer.chain("", counting(500, static_cast<int>(call.chain.tokens.size())));
   };
   std::vector<Lie> lies;
-  const auto add = [&](std::string name, std::function<std::string(const Call&, int)> lie) {
+  const auto add = [&](std::string name, const std::function<std::string(const Call&, int)>& lie) {
     lies.push_back({std::move(name), after(right, lie), 30});
   };
   add("a changed value", [=](const Call& c, int b) { return one(c, b, changed(c.block(b), kBlockHeader + 5)); });

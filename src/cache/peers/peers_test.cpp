@@ -271,9 +271,9 @@ TEST(Peers, PromptsThatStandStillHoldUpNoOthers) {
   std::vector<PeerRequest> still;
   for (int i = 0; i < 6; ++i) {  // more than the tier has buffers
     const Tokens tokens = counting(10'000 * (i + 1), 700);
-    giver.given().begins(static_cast<std::uint64_t>(i + 1));
+    giver.given().begins(static_cast<std::uint64_t>(i) + 1);
     giver.compute(tokens, 100);
-    still.push_back(asker.request(tokens, giver.port(), static_cast<std::uint64_t>(i + 1)));
+    still.push_back(asker.request(tokens, giver.port(), static_cast<std::uint64_t>(i) + 1));
     ASSERT_TRUE(asker.waits(still.back()));
     ASSERT_TRUE(fleet.until([&] { return asker.holds(tokens) == 96; }));
   }
@@ -298,9 +298,9 @@ TEST(Peers, OneAskerPullsSeveralPromptsFromSeveralServers) {
   for (int i = 0; i < 6; ++i) {
     PeerServer& giver = *givers[static_cast<std::size_t>(i) % givers.size()];
     const Tokens tokens = counting(10'000 * (i + 1), 600 + i);
-    giver.given().begins(static_cast<std::uint64_t>(i + 1));
+    giver.given().begins(static_cast<std::uint64_t>(i) + 1);
     giver.compute(tokens);
-    waiting.push_back(asker.request(tokens, giver.port(), static_cast<std::uint64_t>(i + 1)));
+    waiting.push_back(asker.request(tokens, giver.port(), static_cast<std::uint64_t>(i) + 1));
     asker.waits(waiting.back());
   }
   for (PeerRequest& request : waiting) EXPECT_GE(fleet.serve(asker, request), 592);
