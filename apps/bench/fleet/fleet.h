@@ -95,7 +95,7 @@ class Fleet {
       return std::tie(time, begun, order) > std::tie(other.time, other.begun, other.order);
     }
   };
-  struct Awaited {
+  struct Awaited {  // when something of a server may end
     std::int64_t time = 0;
     std::uint64_t order = 0;  // of its event; 0: none is awaited
   };

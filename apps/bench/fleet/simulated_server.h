@@ -14,6 +14,7 @@
 
 namespace espalier::bench {
 
+// One server of a fleet, and the calls that it has.
 class SimulatedServer {
  public:
   struct Settings {
@@ -53,7 +54,7 @@ class SimulatedServer {
   const EngineMetrics& metrics() const { return metrics_; }
 
  private:
-  struct Open {
+  struct Open {  // a call that has not ended
     Call call;
     int choices;
   };

@@ -15,6 +15,7 @@
 
 namespace espalier::bench {
 
+// The ranges of lengths of a fleet's servers, and what each was sent lately.
 class LengthBuckets {
  public:
   static constexpr std::int64_t kFirstSpan = 4096;
