@@ -7,7 +7,7 @@ import sys
 ALLOWED = {
     "base": "", "ranks": "base", "tensor": "base", "text": "base", "net": "base", "image": "base",
     "sampling": "base tensor", "kernels": "base tensor", "cache": "base tensor", "grammar": "base text",
-    "model": "base tensor kernels ranks", "device": "base tensor kernels model sampling",
+    "model": "base tensor kernels ranks", "device": "base tensor kernels model ranks sampling",
     "engine": "base tensor text image grammar cache sampling model device ranks",
     "lang": "base net text grammar engine", "server": "base net text image engine lang",
 }

@@ -91,6 +91,8 @@ constexpr const char* kEnds =
     ".TP\n\\fBESPALIER_DIST_SECRET\\fR\nwhat ranks of several hosts must know to join a group; none: whoever reaches "
     "the port\n"
     ".TP\n\\fBESPALIER_ISA\\fR\nthe instruction set of the kernels: scalar, avx2, avx512, neon\n"
+    ".TP\n\\fBESPALIER_NCCL_LIBRARY\\fR\nNCCL's library, by which GPUs of several ranks give each other what they computed; "
+    "else libnccl.so.2 where the system finds it, or by way of the host\n"
     ".TP\n\\fBHF_HOME\\fR, \\fBHF_TOKEN\\fR, \\fBHF_ENDPOINT\\fR, \\fBHF_HUB_OFFLINE\\fR\nthe hub's cache, key, "
     "address; 1: "
     "open no connection\n"

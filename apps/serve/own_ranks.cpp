@@ -40,6 +40,8 @@ void OwnRanks::give_to(EngineOptions& engine) {
   if (plan_.alone()) return;
   engine.local_rank = plan_.local_rank;
   engine.local_ranks = plan_.local_size;
+  engine.host_rank = plan_.host_rank;
+  engine.host_ranks = plan_.host_size;
   engine.join_ranks = [this](const std::string& key) { return join(key); };
 }
 

@@ -25,7 +25,6 @@ Result<> RankOptions::settle(EngineOptions& engine) const {
     return bad_request(fmt::format("--pp-size is {}; it may be 1 to {}", pp_size, kMostStages), "pp_size");
   engine.rank_stages = pp_size;
   engine.experts_by_id = experts > 1;
-  if (!alone() && engine.device == "auto") engine.device = "cpu";
   return success();
 }
 

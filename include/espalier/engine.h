@@ -129,7 +129,8 @@ struct EngineOptions {
   // Joins the group of processes that compute the model together (tensor parallel), in which this one is the first; others
   // call follow_first_rank(). `key`: what must be equal in all of them. Empty: this process computes alone.
   std::function<Result<std::shared_ptr<ranks::Collective>>(const std::string& key)> join_ranks;
-  int local_rank = 0, local_ranks = 1;  // of this host's ranks, which share its processors and memory
+  int local_rank = 0, local_ranks = 1;  // of the ranks that were started together, which share their processors
+  int host_rank = 0, host_ranks = 1;    // of all ranks on this host, which share its memory and devices
   bool experts_by_id = false;           // ranks share experts, instead of columns of all of them
   int rank_stages = 1;                  // ranks are so many stages, each with some layers
 

@@ -12,13 +12,13 @@
 
 extern "C" {
 
-enum { kEspalierDeviceVersion = 2 };
+enum { kEspalierDeviceVersion = 3 };
 
 // What runs in order; what stands on different streams may overlap.
 enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
 
 // The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/rows_task.h, device/sample_task.h,
-// device/library/gather_task.h).
+// device/library/*_task.h).
 enum EspalierKernel {
   kEspalierRows,
   kEspalierMultiply,
@@ -44,6 +44,7 @@ enum EspalierKernel {
   kEspalierJoinGates,
   kEspalierSift,
   kEspalierMultiplyByWgmma,  // not there: the device is no Hopper
+  kEspalierSpreadParts,
   kEspalierKernels           // how many there are
 };
 
@@ -54,6 +55,15 @@ struct EspalierDeviceInfo {
   char name[128];
   std::uint64_t bytes, free_bytes;  // of its memory
   std::int32_t multiprocessors, major, minor;
+};
+
+// The group of ranks that a device computes with, and what the host lends for it. All ranks call alike.
+struct EspalierGroup {
+  int rank, size;
+  std::size_t most_bytes;  // of a part
+  void* host;              // for gather()
+  // The host's own way: each rank's `bytes` at `part`, one behind the other at `all`. 0: done; any thread, one at a time.
+  int (*gather)(void* host, const void* part, void* all, std::size_t bytes);
 };
 
 // What a shared object can do.
@@ -77,6 +87,10 @@ struct EspalierDeviceTable {
   int (*fill)(EspalierDevice*, int stream, void* to, int byte, std::size_t);
 
   int (*run)(EspalierDevice*, int stream, int kernel, const void* task, std::size_t task_bytes);
+  // Joins the group, once; what is lent outlives the device. how: by what parts will come, "nccl 2.27.3", or "" for the host's way.
+  int (*join)(EspalierDevice*, const EspalierGroup*, char* how, std::size_t room);
+  // As the group's gather(), of memory of the device; on the compute stream, in graphs too.
+  int (*gather)(EspalierDevice*, const void* part, void* all, std::size_t bytes);
   int (*wait)(EspalierDevice*, int stream);            // until all is done
   int (*order)(EspalierDevice*, int first, int then);  // what `then` is asked from now on waits for `first`
   // What the compute stream is asked between the two becomes a graph instead of being done.

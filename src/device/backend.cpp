@@ -14,11 +14,14 @@ namespace {
 class DeviceExecutor final : public Executor {
  public:
   DeviceExecutor(const Device& device, const Program& program, Loaded& loaded,
-                 std::shared_ptr<const DeviceMatrices> matrices, DeviceProgram lowered, Memory logits)
+                 std::shared_ptr<const DeviceMatrices> matrices, DeviceProgram lowered, Memory logits,
+                 const DeviceRanks* ranks)
       : device_(device),
         loaded_(loaded),
         vocabulary_(program.vocabulary),
         gives_logits_(!program.output),
+        is_read_(is_read(program, loaded)),
+        overlaps_(ranks == nullptr || ranks->by_itself()),
         matrices_(std::move(matrices)),
         lowered_(std::move(lowered)),
         memory_(device),
@@ -26,6 +29,11 @@ class DeviceExecutor final : public Executor {
         graphs_(device),
         drawer_(device, task_of(lowered_, vocabulary_)),
         logits_(std::move(logits)) {}
+
+  // Whether what it computes is wanted here: logits are the first rank's.
+  static bool is_read(const Program& program, const Loaded& loaded) {
+    return program.output || loaded.with.group == nullptr || loaded.with.group->rank() == 0;
+  }
 
   ~DeviceExecutor() override {
     if (begun_) (void)device_.wait();  // copies to and from its memory go on
@@ -36,7 +44,7 @@ class DeviceExecutor final : public Executor {
     return end_forward();
   }
 
-  bool overlaps() const override { return gives_logits_; }
+  bool overlaps() const override { return gives_logits_ && overlaps_; }
   void begin_forward(const Batch& batch, const KvView& kv) override {
     Step step(device_, loaded_, lowered_.memory, memory_, batch, kv);
     for (const auto& stage : lowered_.stages) stage->prepare(step);
@@ -46,7 +54,7 @@ class DeviceExecutor final : public Executor {
     memory_.send(launches_);
     for (const auto& stage : lowered_.stages) stage->launch(launches_);
     drawer_.launch(launches_);
-    bring_down(begun_->rows, begun_->draws.unseen);
+    if (is_read_) bring_down(begun_->rows, begun_->draws.unseen);
     graphs_.go(launches_);
   }
   std::span<float> end_forward() override {
@@ -54,6 +62,7 @@ class DeviceExecutor final : public Executor {
     given_by_device(device_.wait());
     for (const auto& stage : lowered_.stages) stage->finish();
     drawer_.finish(done.draws.drawn, loaded_.with.team);
+    if (!is_read_) return {};
     read(done);
     return {logits_.as<float>(), static_cast<std::size_t>(done.rows) * static_cast<std::size_t>(vocabulary_)};
   }
@@ -124,7 +133,7 @@ class DeviceExecutor final : public Executor {
   const Device& device_;
   Loaded& loaded_;
   const int vocabulary_;
-  const bool gives_logits_;
+  const bool gives_logits_, is_read_, overlaps_;
   std::shared_ptr<const DeviceMatrices> matrices_;
   DeviceProgram lowered_;
   StepMemory memory_, draw_memory_;
@@ -144,12 +153,16 @@ Result<std::unique_ptr<Executor>> DeviceBackend::lower(const Program& program, L
     matrices = std::make_shared<const DeviceMatrices>(std::move(sent));
     matrices_[&loaded] = matrices;
   }
+  if (loaded.with.group != nullptr && ranks_ == nullptr) {
+    ESP_TRY(ranks_, DeviceRanks::join(device_, *loaded.with.group));
+  }
   ESP_TRY(DeviceProgram lowered, device::lower(device_, program, loaded, *matrices, max_rows));
+  const int rows = DeviceExecutor::is_read(program, loaded) ? max_rows : 0;
   ESP_TRY(Memory logits,
-          device_.allocate_host(static_cast<std::size_t>(max_rows) *
+          device_.allocate_host(static_cast<std::size_t>(rows) *
                                 static_cast<std::size_t>(std::max(1, program.vocabulary)) * sizeof(float)));
   return std::unique_ptr<Executor>(std::make_unique<DeviceExecutor>(device_, program, loaded, std::move(matrices),
-                                                                    std::move(lowered), std::move(logits)));
+                                                                    std::move(lowered), std::move(logits), ranks_.get()));
 }
 
 Result<std::shared_ptr<std::byte>> DeviceBackend::room(std::size_t bytes) {

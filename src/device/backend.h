@@ -8,6 +8,7 @@
 
 #include "device/adapters.h"
 #include "device/lower.h"
+#include "device/ranks.h"
 #include "model/executor.h"
 
 namespace espalier::device {
@@ -22,8 +23,12 @@ class DeviceBackend final : public Backend {
     return adapters_.send(adapter);
   }
 
+  // By what its ranks' parts come, once a program of several ranks was lowered: "nccl 2.27.3"; "": by way of the host.
+  std::string_view ranks_talk() const { return ranks_ != nullptr ? std::string_view(ranks_->how()) : std::string_view(); }
+
  private:
   const Device& device_;
+  std::unique_ptr<DeviceRanks> ranks_;  // null: no program has several
   DeviceAdapters adapters_;
   std::map<const Loaded*, std::weak_ptr<const DeviceMatrices>> matrices_;  // several programs share what was loaded
 };

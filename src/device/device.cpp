@@ -166,6 +166,16 @@ void Device::order(EspalierStream first, EspalierStream then) const {
   note(library_->table->order(device_, first, then));
 }
 
+Result<std::string> Device::join(const EspalierGroup& group) const {
+  char how[64] = "";
+  if (library_->table->join(device_, &group, how, sizeof how) != 0)
+    return error(Error::Kind::internal, "joining the ranks");
+  return std::string(how);
+}
+void Device::gather(const void* part, void* all, std::size_t bytes) const {
+  if (bytes > 0) note(library_->table->gather(device_, part, all, bytes));
+}
+
 Result<> Device::wait(EspalierStream stream) const {
   note(library_->table->wait(device_, stream));
   if (failure_.empty()) return success();

@@ -99,6 +99,10 @@ class Device {
     run_bytes(kernel, &task, sizeof task, stream);
   }
   void order(EspalierStream first, EspalierStream then) const;
+  // Joins a group of ranks (rank_group.h), which outlives the device's work; says by what parts will come, "" for the host's way.
+  Result<std::string> join(const EspalierGroup& group) const;
+  // Each rank's `bytes` at `part`, one behind the other at `all`, in the order of the compute stream.
+  void gather(const void* part, void* all, std::size_t bytes) const;
   Result<> wait(EspalierStream stream = kEspalierCompute) const;
 
   void begin_graph() const;

@@ -12,13 +12,16 @@ void Launches::go(const Device& device) const {
     std::memcpy(&head, bytes_.data() + at, sizeof head);
     const std::byte* const task = bytes_.data() + at + sizeof head;
     at += sizeof head + head.bytes;
-    if (head.kernel != kCopy) {
+    if (head.kernel >= 0) {
       device.run_bytes(static_cast<EspalierKernel>(head.kernel), task, head.bytes, kEspalierCompute);
       continue;
     }
     Copy copy;
     std::memcpy(&copy, task, sizeof copy);
-    device.copy(copy.to, copy.from, copy.bytes);
+    if (head.kernel == kCopy)
+      device.copy(copy.to, copy.from, copy.bytes);
+    else
+      device.gather(copy.from, copy.to, copy.bytes);
   }
 }
 

@@ -25,11 +25,15 @@ class Launches {
     const Copy copy{to, from, bytes};
     if (bytes > 0) add({kCopy, sizeof copy}, &copy);
   }
+  void gather(const void* part, void* all, std::size_t bytes) {
+    const Copy gather{all, part, bytes};
+    if (bytes > 0) add({kGather, sizeof gather}, &gather);
+  }
   void go(const Device& device) const;
   bool operator==(const Launches&) const = default;
 
  private:
-  static constexpr int kCopy = -1;
+  static constexpr int kCopy = -1, kGather = -2;
   struct Head {
     int kernel;
     std::uint32_t bytes;

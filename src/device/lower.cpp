@@ -8,6 +8,7 @@
 #include "device/lowering/experts.h"
 #include "device/lowering/tasks.h"
 #include "device/picture_stages.h"
+#include "device/ranks.h"
 #include "tensor/decode.h"
 
 namespace espalier::device {
@@ -125,11 +126,15 @@ class Lowering {
   void add(const HeadOp& o) {
     out_.head_scale = o.scale;
     out_.head_cap = o.cap;
+    add_logits();
+    products_.multiply(
+        o.matrix, o.in, [this, first = o.share.begin] { return logits(first); }, Finish::store);
+  }
+  void add_logits() {
     logits_ = buffers_.add_floats(std::max(1, program_.vocabulary));
     buffers_.keep_to_the_end(logits_);
-    products_.multiply(
-        o.matrix, o.in, [this] { return BatchRows{buffers_.floats_at(logits_), program_.vocabulary}; }, Finish::store);
   }
+  BatchRows logits(int first = 0) const { return {buffers_.floats_at(logits_) + first, program_.vocabulary}; }
   void add(const ExpertsOp& o) {
     if (const auto added = add_experts(o, products_, buffers_, rows_); !added.ok()) error_ = added.error();
   }
@@ -190,11 +195,27 @@ class Lowering {
 
   // --- what ranks bring together ---
 
-  void add(const AllGatherOp&) { refuse_ranks(); }
-  void add(const GatherLogitsOp&) { refuse_ranks(); }
-  void refuse_ranks() {
-    error_ =
-        Error{Error::Kind::unsupported, "several ranks compute on CPUs as yet: --device cpu would work", "device", {}};
+  void add(const AllGatherOp& o) {
+    add_gather(o.cut, std::max(1, o.of_experts), o.takes,
+               [this, o] { return o.rows ? buffers_.rows({o.rows.buffer, 0, o.rows.width}) : BatchRows{}; });
+  }
+  void add(const GatherLogitsOp& o) {
+    out_.head_scale = o.scale;
+    out_.head_cap = o.cap;
+    if (logits_ < 0) add_logits();
+    add_gather(o.cut, 1, loaded_.with.group->rank() == 0, [this] { return logits(); });
+  }
+  void add_gather(const Cut& cut, int rows_each, bool takes, std::function<BatchRows()> rows) {
+    const auto on_device = buffers_.keep(cut);
+    if (!on_device.ok()) {
+      error_ = on_device.error();
+      return;
+    }
+    rows_.push_later([=, this, at = on_device.value()] {
+      RankGather gather(*loaded_.with.group, cut, products_.rank_parts());
+      gather.aim(rows(), at, takes);
+      return std::make_unique<RanksStage>(std::move(gather), rows_each);
+    });
   }
 
   // --- what pictures need ---
@@ -217,7 +238,7 @@ class Lowering {
 
   void find_results() {
     const BatchRows results = program_.output ? buffers_.rows(program_.output)
-                              : logits_ >= 0  ? BatchRows{buffers_.floats_at(logits_), program_.vocabulary}
+                              : logits_ >= 0  ? logits()
                                               : BatchRows{};
     out_.logits = results.first;
     out_.logits_stride = results.stride;
@@ -229,6 +250,7 @@ class Lowering {
       }
       if (auto* experts = dynamic_cast<ExpertsStage*>(stage.get())) {
         ESP_TRY(experts->inner_on_device, buffers_.keep(experts->inner));
+        ESP_TRY(experts->brought_on_device, buffers_.keep(experts->brought));
         ESP_TRY(experts->gathered_on_device, buffers_.keep(experts->gathered));
       }
     }

@@ -63,9 +63,14 @@ void ExpertsStage::prepare(Step& step) {
   memory_ = step.rows_memory();
   places_ = group.places;
   places_.rows = step.pass().rows();
-  group.places = combine.places = down.places = places_;
+  group.places = combine.places = places_;
   for (auto& gather : gathers) gather.places = places_;
-  for (auto& up : ups) up.places = places_;
+  down.places = places_;
+  down.places.begin += own.begin;
+  down.places.count = own.size();
+  for (auto& up : ups) up.places = down.places;
+  for (auto* brings : {&bring_inner, &bring_down})
+    if (*brings) (*brings)->prepare(step.device(), places_.most());
 }
 
 void ExpertsStage::run_rows(Launches& launches, const RowOp* ops, std::size_t count) const {
@@ -78,9 +83,13 @@ void ExpertsStage::launch(Launches& launches) {
   launches.run(kEspalierGroupByExpert, group);
   for (const auto& gather : gathers) launches.run(kEspalierGatherRows, gather);
   run_rows(launches, gathered_on_device, gathered.size());
-  for (const auto& up : ups) launches.run(kEspalierMultiplyExperts, up);
+  if (!own.empty())
+    for (const auto& up : ups) launches.run(kEspalierMultiplyExperts, up);
   run_rows(launches, inner_on_device, inner.size());
-  launches.run(kEspalierMultiplyExperts, down);
+  if (bring_inner) bring_inner->launch(launches);
+  run_rows(launches, brought_on_device, brought.size());
+  if (!own.empty()) launches.run(kEspalierMultiplyExperts, down);
+  if (bring_down) bring_down->launch(launches);
   launches.run(kEspalierCombineExperts, combine);
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "device/library/gather_task.h"
+#include "device/ranks.h"
 #include "device/step.h"
 #include "kernels/cuda/experts_task.h"
 #include "kernels/cuda/recurrence_task.h"
@@ -56,6 +57,11 @@ class ExpertsStage final : public DeviceStage {
   std::vector<cuda::MultiplyExpertsTask> ups;
   std::vector<RowOp> inner;  // gates or activations, and their form for the next product
   const RowOp* inner_on_device = nullptr;
+  Range own;                              // experts whose places are multiplied here
+  std::optional<RankGather> bring_inner;  // of ranks that have some columns of all experts
+  std::vector<RowOp> brought;             // the form of what they brought, for the next product
+  const RowOp* brought_on_device = nullptr;
+  std::optional<RankGather> bring_down;  // of ranks that have some experts
   std::vector<RowOp> gathered;  // the form of gathered floats
   const RowOp* gathered_on_device = nullptr;
   cuda::MultiplyExpertsTask down{};

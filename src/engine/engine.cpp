@@ -43,6 +43,13 @@
 namespace espalier {
 namespace {
 
+// By what ranks bring together what they compute: "shared memory, devices by nccl 2.27.3".
+std::string talk_of(const ranks::Collective& group, const DeviceToCompute* compute) {
+  if (compute == nullptr) return std::string(group.name());
+  const std::string_view how = compute->backend->ranks_talk();
+  return fmt::format("{}, devices by {}", group.name(), how.empty() ? "way of the host" : how);
+}
+
 constexpr unsigned kMaskThreads = 2;
 constexpr std::chrono::milliseconds kLongMask{30};
 constexpr std::chrono::seconds kGiving{2};  // what the end of the engine may take to share prefixes
@@ -245,7 +252,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   core_options.longest_span = chosen.longest_span;
   core_options.tokenizer = files.tokenizer.get();
   core_options.jump_forward = options.jump_forward;
-  core_options.ahead = options.overlap && decoder->overlaps();
+  core_options.ahead = options.overlap && model().overlaps();
   core_options.state_cells = states.cells();
   core_options.window_slots = plan.windows.slots;
   core_options.window = rule_of(plan.windows.seen);
@@ -278,13 +285,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
 
 Result<> Engine::Impl::join_ranks() {
   if (!options.join_ranks) return success();
-  if (compute)
-    return Error{Error::Kind::unsupported,
-                 fmt::format("several ranks compute on CPUs as yet, and --device names {}: --device cpu would work",
-                             device::name_of(compute->device->kind())),
-                 "device",
-                 {}};
-  ESP_TRY(group, options.join_ranks(group_key(options, chosen, files)));
+  ESP_TRY(group, options.join_ranks(group_key(options, chosen, files, kind_of(compute.get()))));
   return success();
 }
 
@@ -295,8 +296,8 @@ Result<PoolPlan> Engine::Impl::plan_pools(MemoryRoom room, const CacheLayout& la
   KeptBytes most = own;
   if (group) {
     group->barrier();
-    room = memory_room();
-    room.pages /= options.local_ranks;
+    room = room_of_rank(options, compute.get());
+    room.pages = least_room(*group, room.pages);
     most = most_kept(*group, own);
   }
   ESP_CHECK(allocate_states(room, most.state));
@@ -380,10 +381,10 @@ void Engine::Impl::describe(const Capacity& fits) {
   info.weight_bytes = static_cast<std::int64_t>(decoder->weight_bytes());
   info.kv_bytes = static_cast<std::int64_t>(kv.bytes());
   info.isa = decoder->isa();
-  info.device = compute ? std::string(device::name_of(compute->device->kind())) : "cpu";
+  info.device = kind_of(compute.get());
   info.device_name = compute ? compute->device->name() : std::string();
   if (group) info.ranks = group->size();
-  if (group) info.ranks_talk = group->name();
+  if (group) info.ranks_talk = talk_of(*group, compute.get());
   info.activations = options.activations;
   info.kv_type = name(chosen.kv);
   info.threads = team->size();
@@ -436,6 +437,7 @@ void Engine::Impl::run() {
       if (step(std::move(contents))) continue;
     } catch (const DeviceFailure& failure) {  // nothing that it held can be trusted
       log::error("the {} device failed: {}", info.device, failure.what());
+      if (group) group->end(fmt::format("the {} device of the first rank failed: {}", info.device, failure.what()));
       core->abort_all({Error::Kind::unavailable, fmt::format("the {} device failed; try again", info.device), {}, {}});
       continue;
     }

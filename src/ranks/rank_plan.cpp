@@ -48,6 +48,24 @@ Result<std::optional<Nodes>> nodes_in(const Variables& variable, const char* siz
   return std::optional<Nodes>(Nodes{*size, *rank, false, {}});
 }
 
+// Which of the processes that mpirun or srun started on this host this one is, and of how many; not told: alone.
+struct Mates {
+  int own = 0, count = 1;
+};
+Mates mates_in(const Variables& variable) {
+  for (const auto& [count, own] :
+       {std::pair{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"}}) {
+    const auto number = [&](const char* name) {
+      const std::string text = variable(name).value_or("");
+      return number_in(std::string_view(text).substr(0, text.find('(')));  // Slurm's "2(x3)": on each of three hosts
+    };
+    const std::optional<int> all = number(count), which = number(own);
+    if (which && *which >= 0) return {*which, std::max(all.value_or(1), *which + 1)};
+  }
+  return {};
+}
+
 Error needs_tp_size(std::string_view who, int count) {
   return bad_request(
       fmt::format(
@@ -152,6 +170,9 @@ Result<RankPlan> rank_plan(const RankFlags& flags, const Variables& variable) {
   }
   ESP_CHECK(read_parent(variable, plan));
   plan.rank = plan.node * plan.local_size + plan.local_rank;
+  const Mates mates = nodes.of_mpi ? mates_in(variable) : Mates{};
+  plan.host_rank = mates.own * plan.local_size + plan.local_rank;
+  plan.host_size = mates.count * plan.local_size;
   return plan;
 }
 

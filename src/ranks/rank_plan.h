@@ -5,7 +5,8 @@
 //   our own parent            ESPALIER_RANK, set by launch.h
 //   flags                     --nnodes --node-rank --dist-init-addr
 //   LeaderWorkerSet           LWS_GROUP_SIZE, LWS_WORKER_INDEX, LWS_LEADER_ADDRESS (port 20000 unless a flag names another)
-//   mpirun, srun              OMPI_COMM_WORLD_*, PMIX_RANK, PMI_*, SLURM_*: their processes stand where nodes do
+//   mpirun, srun              OMPI_COMM_WORLD_*, PMIX_RANK, PMI_*, SLURM_*: their processes stand where nodes do; how many of
+//                             them are on this host: OMPI_COMM_WORLD_LOCAL_*, MPI_LOCAL*, SLURM_LOCALID
 // Threads: pure. Fails: bad_request, with the flag or the variable at fault.
 #pragma once
 
@@ -40,6 +41,7 @@ struct RankPlan {
   int rank = 0, size = 1;              // in the group: node * local_size + local_rank
   int node = 0, nodes = 1;             // hosts, or processes of mpirun
   int local_rank = 0, local_size = 1;  // on this node
+  int host_rank = 0, host_size = 1;    // of all ranks on this host, of whatever process of mpirun
   LinkKind links = LinkKind::none;     // between nodes
   std::string init_host;               // where node 0 listens; links = tcp
   std::uint16_t init_port = 0;

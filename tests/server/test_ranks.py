@@ -34,16 +34,20 @@ def wait_until_gone(pids, seconds=10):
     return True
 
 
-class Ranks(unittest.TestCase):
+class SameAsOne:
+    """device: the flags of what computes, and how its ranks say that they talk."""
+    device, talk = (), "shared memory"
+
     def same_as_one(self, *flags, model=MODEL, wanted=None, ranks=((2,), (4,)), kinds=((), DEFAULT)):
         wanted = wanted or list(mixed_bodies())
+        flags = (*flags, *self.device)
         for kind in kinds:
             with Server(*kind, *flags, model=model) as one:
                 expected = answers(one, wanted)
             for size, *more in ranks:
                 with Server(*kind, *flags, "--tp-size", str(size), *more, model=model) as server:
                     info = server.get("/get_server_info").json
-                    self.assertEqual((info["tp_size"], info["ranks_talk"]), (size, "shared memory"))
+                    self.assertEqual((info["tp_size"], info["ranks_talk"]), (size, self.talk))
                     size *= info["pp_size"]
                     self.assertEqual(answers(server, wanted), expected, (size, kind))
                     self.assertEqual(answers(server, wanted), expected, (size, kind, "out of the tree"))
@@ -53,6 +57,8 @@ class Ranks(unittest.TestCase):
                     self.assertEqual(server.stop(), 0, server.text())
                     self.assertTrue(wait_until_gone(others))
 
+
+class Ranks(SameAsOne, unittest.TestCase):
     def test_a_batch_of_tokens_chosen_in_every_way_is_one_processs(self):
         self.same_as_one(ranks=((2,), (4,), (8,)))
 
@@ -134,6 +140,38 @@ class Ranks(unittest.TestCase):
         self.same_as_one(model=folder, wanted=[body], ranks=((2,), (8,), (1, "--pp-size", "2")))
 
 
+class RanksOnDevices(SameAsOne, unittest.TestCase):
+    """Each rank computes on a device of its own."""
+    device, talk = ("--device", "emu"), "shared memory, devices by the emulated device"
+
+    def test_a_batch_of_tokens_chosen_in_every_way_is_one_devices(self):
+        self.same_as_one(ranks=((2,), (2, "--pp-size", "2")))
+        self.same_as_one("--disable-overlap-schedule", ranks=((3,),), kinds=((),))
+
+    def test_exact_mode_is_the_cpus(self):
+        wanted = list(mixed_bodies())
+        with Server("--activations", "f32") as cpu, Server("--activations", "f32", "--tp-size", "2", *self.device) as ranks:
+            self.assertEqual(answers(ranks, wanted), answers(cpu, wanted))
+
+    def test_guesses_of_the_models_own_layer_and_experts_by_id_change_nothing(self):
+        self.same_as_one("--speculative-algorithm", "NEXTN", model=MODELS.parent / "nextn" / "nextn-glm4-moe",
+                         wanted=list(mixed_bodies())[:6], ranks=((4, "--ep-size", "4"),), kinds=((),))
+
+    def test_recurrent_states_a_small_pool_and_a_disk_change_nothing(self):
+        wanted = [{"input_ids": list(range(3 + i, 60)), "sampling_params": {"temperature": 0, "max_new_tokens": 6}} for i in range(4)]
+        self.same_as_one(model=MODELS / "n26-qwen3-next", wanted=wanted, ranks=((2,),))
+        self.same_as_one("--max-total-tokens", "256", "--kv-cache-dtype", "int8", ranks=((3,),), kinds=((),))
+        body = {"input_ids": list(range(3, 100)), "sampling_params": {"temperature": 0, "max_new_tokens": 4}}
+        with tempfile.TemporaryDirectory() as folder:
+            told = []
+            for size in (2, 1):
+                with Server(*self.device, "--tp-size", str(size), "--cache-dir", folder) as server:
+                    told.append(server.generate(**body))
+                    self.assertEqual(server.stop(), 0, server.text())
+        self.assertEqual(told[1]["output_ids"], told[0]["output_ids"])
+        self.assertGreaterEqual(told[1]["meta_info"]["cached_tokens"], 64)
+
+
 class Adapters(unittest.TestCase):
     """Adapters that come and go while several ranks compute."""
 
@@ -159,7 +197,7 @@ class Adapters(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for seed in range(2):
                 some_adapter(pathlib.Path(folder) / str(seed), seed)
-            for kind in ((), DEFAULT):
+            for kind in ((), DEFAULT, ("--device", "emu")):
                 self.assertEqual(self.answers(folder, *kind, "--tp-size", "2"), self.answers(folder, *kind))
 
 
@@ -259,9 +297,8 @@ class Refused(unittest.TestCase):
         self.assertIn("--ep-size", self.refusal("--tp-size", "4", "--ep-size", "3"))
         self.assertIn("--dist-init-addr", self.refusal("--tp-size", "2", "--nnodes", "2"))
 
-    def test_several_models_or_a_device_are_refused(self):
+    def test_several_models_are_refused(self):
         self.assertIn("several ranks", self.refusal("--tp-size", "2", "--model", str(MODEL)))
-        self.assertIn("--device cpu", self.refusal("--tp-size", "2", "--device", "emu"))
 
 
 if __name__ == "__main__":

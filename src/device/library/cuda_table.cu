@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "device/abi.h"
+#include "device/library/cuda_ranks.h"
 #include "device/library/launches.h"
 #include "kernels/cuda/multiply_task.h"
 
@@ -14,7 +16,12 @@ struct EspalierDevice {
   cudaStream_t streams[2] = {};
   cudaEvent_t event = nullptr;
   std::string error;
+  std::unique_ptr<espalier::device::CudaRanks> ranks;  // null: it computes alone
 
+  int failed(std::string why) {
+    error = std::move(why);
+    return 1;
+  }
   int check(cudaError_t result, const char* what) {
     if (result == cudaSuccess) return 0;
     error = std::string(what) + ": " + cudaGetErrorString(result);
@@ -39,6 +46,7 @@ int count_devices(char* why_none, std::size_t room) {
 void close_device(EspalierDevice* device) {
   if (device == nullptr) return;
   cudaSetDevice(device->number);
+  device->ranks.reset();
   if (device->event != nullptr) cudaEventDestroy(device->event);
   for (cudaStream_t stream : device->streams)
     if (stream != nullptr) cudaStreamDestroy(stream);
@@ -133,9 +141,24 @@ const EspalierDeviceTable table = {
       }
       return device->check(cudaGetLastError(), "launch");
     },
+    [](EspalierDevice* device, const EspalierGroup* group, char* how, std::size_t room) {
+      if (int failed = use(device)) return failed;
+      std::string why_not;
+      device->ranks = espalier::device::CudaRanks::join(*group, why_not);
+      if (device->ranks == nullptr) return device->failed(why_not);
+      std::snprintf(how, room, "%s", device->ranks->how().c_str());
+      return 0;
+    },
+    [](EspalierDevice* device, const void* part, void* all, std::size_t bytes) {
+      if (int failed = use(device)) return failed;
+      const char* const why = device->ranks->gather(device->streams[kEspalierCompute], part, all, bytes);
+      return why == nullptr ? 0 : device->failed(std::string("gather: ") + why);
+    },
     [](EspalierDevice* device, int stream) {
       if (int failed = use(device)) return failed;
-      return device->check(cudaStreamSynchronize(device->streams[stream]), "wait");
+      if (int failed = device->check(cudaStreamSynchronize(device->streams[stream]), "wait")) return failed;
+      const char* const why = device->ranks == nullptr ? nullptr : device->ranks->failed();
+      return why == nullptr ? 0 : device->failed(std::string("gather: ") + why);
     },
     [](EspalierDevice* device, int first, int then) {
       if (int failed = use(device)) return failed;

@@ -14,8 +14,8 @@
 #include "device/library/launches.h"
 
 struct EspalierDevice {
-  struct Call {  // of a graph: a kernel with its task, a copy (to, from), or a fill
-    int kernel;  // -1: a copy, -2: a fill
+  struct Call {  // of a graph: a kernel with its task, a copy (to, from), a fill, or a gather
+    int kernel;  // -1: a copy, -2: a fill, -3: a gather
     std::vector<std::byte> task;
     void* to = nullptr;
     const void* from = nullptr;
@@ -25,6 +25,7 @@ struct EspalierDevice {
   std::string error;
   std::vector<Call>* graph = nullptr;  // that is being made
   std::vector<Call> late;              // of the stream of copies
+  EspalierGroup group{};
 
   int failed(std::string why) {
     error = std::move(why);
@@ -40,6 +41,8 @@ constexpr std::size_t kAlignment = 256;
 int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
   if (call.kernel == -1) std::memmove(call.to, call.from, call.bytes);
   if (call.kernel == -2) std::memset(call.to, call.byte, call.bytes);
+  if (call.kernel == -3 && device->group.gather(device->group.host, call.from, call.to, call.bytes) != 0)
+    return device->failed("the ranks could not bring their parts together");
   if (call.kernel < 0) return 0;
   if (espalier::device::launch(nullptr, call.kernel, call.task.data(), call.task.size())) return 0;
   return device->failed("kernel " + std::to_string(call.kernel) + " is not there, or takes another task");
@@ -104,6 +107,14 @@ const EspalierDeviceTable table = {
     [](EspalierDevice* device, int stream, int kernel, const void* task, std::size_t bytes) {
       const auto* first = static_cast<const std::byte*>(task);
       return take_call(device, stream, {kernel, {first, first + bytes}});
+    },
+    [](EspalierDevice* device, const EspalierGroup* group, char* how, std::size_t room) {
+      device->group = *group;
+      std::snprintf(how, room, "the emulated device");  // which asks the group before a call returns
+      return 0;
+    },
+    [](EspalierDevice* device, const void* part, void* all, std::size_t bytes) {
+      return take_call(device, kEspalierCompute, {-3, {}, all, part, bytes});
     },
     finish,
     [](EspalierDevice* device, int first, int) { return finish(device, first); },

@@ -2,6 +2,7 @@
 
 #include "device/abi.h"
 #include "device/library/gather_task.h"
+#include "device/library/rank_parts_task.h"
 #include "device/rows_task.h"
 #include "device/sample_task.h"
 #include "kernels/cuda/adapters_task.h"
@@ -74,6 +75,8 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
     case kEspalierMultiplyByWgmma:
       return bytes == sizeof(cuda::MultiplyTask) &&
              cuda::multiply_by_wgmma(stream, *static_cast<const cuda::MultiplyTask*>(task));
+    case kEspalierSpreadParts:
+      return with(spread_parts, stream, task, bytes);
     default:
       return false;
   }

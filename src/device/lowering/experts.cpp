@@ -13,11 +13,27 @@ struct Way {
 class ExpertsLowering {
  public:
   ExpertsLowering(const ExpertsOp& op, Products& products, ProgramBuffers& buffers, RowsMaker& rows)
-      : o_(op), products_(products), buffers_(buffers), rows_(rows) {}
+      : o_(op), own_inner_(op.own_inner()), products_(products), buffers_(buffers), rows_(rows) {}
 
   Result<> run() {
     if (!alike(o_.gate_up) || !alike(o_.down))
       return unsupported_on_device("a layer of experts whose weights differ in type, or have an order of inputs,");
+    if (o_.experts() > 0) ESP_CHECK(find_forms());
+    in_.floats = o_.in;
+    ExpertsStage& stage = rows_.push<ExpertsStage>();
+    add_buffers();
+    if (o_.experts() > 0) ESP_CHECK(add_products(stage));
+    buffers_.need_places(o_.chosen, o_.count);
+    if (!paired_) stage.inner.push_back(to_bytes(activation()));
+    stage.own = o_.expert_cut.empty() ? Range{0, o_.count} : o_.own;
+    ESP_CHECK(add_gather(o_.inner_cut, stage.bring_inner));
+    ESP_CHECK(add_gather(o_.expert_cut, stage.bring_down));
+    buffers_.fix([self = *this, &stage] { self.aim(stage); });
+    return success();
+  }
+
+ private:
+  Result<> find_forms() {
     const Linear& up = products_.linear(o_.gate_up);
     paired_ = o_.gated && up.paired();
     up_form_ = products_.form_of(up.parts().front());
@@ -26,21 +42,13 @@ class ExpertsLowering {
       if (products_.form_of(part) != up_form_)
         return unsupported_on_device("an expert whose gate and values want rows of different forms");
     if (!o_.weight_inputs) in_ = products_.input(o_.in, up.parts().front(), nullptr);
-    in_.floats = o_.in;
-    ExpertsStage& stage = rows_.push<ExpertsStage>();
-    add_buffers();
-    ESP_CHECK(add_products(stage));
-    buffers_.need_places(o_.chosen, o_.count);
-    if (!paired_) stage.inner.push_back(to_bytes(activation()));
-    buffers_.fix([self = *this, &stage] { self.aim(stage); });
     return success();
   }
-
- private:
   // All experts of a device's product have one type and no order of inputs.
   bool alike(MatrixId first) const {
+    if (o_.experts() == 0) return true;
     const auto& wanted = products_.linear(first).parts();
-    for (int e = 0; e < o_.count; ++e) {
+    for (int e = 0; e < o_.experts(); ++e) {
       const auto& parts = products_.linear(first + e).parts();
       if (!std::ranges::equal(parts, wanted, {}, &PackedMatrix::type, &PackedMatrix::type)) return false;
       if (std::ranges::any_of(parts, [](const PackedMatrix& part) { return part.order() != nullptr; })) return false;
@@ -48,7 +56,7 @@ class ExpertsLowering {
     return true;
   }
 
-  std::int64_t up_width() const { return o_.gated ? 2 * o_.inner : o_.inner; }
+  std::int64_t up_width() const { return std::int64_t{o_.gated ? 2 : 1} * own_inner_.size(); }
   void add_buffers() {
     const bool floats = up_form_ == RowFormat::f32;
     if (floats || o_.weight_inputs) at_.gathered_floats = buffers_.add_floats(o_.in.width, o_.chosen);
@@ -61,9 +69,16 @@ class ExpertsLowering {
   }
 
   DeviceRowOp activation() const {
-    const Rows values{at_.up, 0, o_.inner}, out{at_.inner, 0, o_.inner};
+    const int own = own_inner_.size();
+    const Rows values{at_.up, 0, own}, out{at_.inner, own_inner_.begin, own};
     if (!o_.gated) return ActivateOp{o_.gate.activation, values, out};
-    return GateOp{o_.gate, values, Rows{at_.up, o_.inner, o_.inner}, out};
+    return GateOp{o_.gate, values, Rows{at_.up, own, own}, out};
+  }
+  Result<> add_gather(const Cut& cut, std::optional<RankGather>& gather) {
+    if (cut.empty()) return success();
+    gather.emplace(*products_.group(), cut, products_.rank_parts());
+    ESP_TRY(cut_on_device_, buffers_.keep(cut));
+    return success();
   }
 
   // Part `part` of the layers from `first` on. column: of their biases.
@@ -75,7 +90,7 @@ class ExpertsLowering {
     task.rows_as = form;
     std::vector<const std::uint8_t*> panels;
     std::vector<const float*> biases;
-    for (int e = 0; e < o_.count; ++e) {
+    for (int e = 0; e < o_.experts(); ++e) {
       panels.push_back(products_.matrices().part(first + e, part).panels);
       if (const float* bias = products_.matrices().bias(first + e)) biases.push_back(bias + column);
     }
@@ -92,7 +107,7 @@ class ExpertsLowering {
       ESP_TRY(auto task, product(o_.gate_up, part, column, up_form_));
       task.of.paired = paired_;
       if (paired_) {
-        task.of.outputs = o_.inner;
+        task.of.outputs = own_inner_.size();
         task.of.finish = o_.gate.activation.kind == ActivationKind::silu ? Finish::gate_silu : Finish::gate_gelu;
       }
       stage.ups.push_back(task);
@@ -111,12 +126,16 @@ class ExpertsLowering {
     if (o_.weight_inputs && up_form_ != RowFormat::f32)
       stage.gathered.push_back(to_bytes(convert(at_.gathered_floats, o_.in.width, up_form_, at_.gathered)));
     if (down_form_ != RowFormat::f32)
-      stage.inner.push_back(to_bytes(convert(at_.inner, o_.inner, down_form_, at_.inner_form)));
+      (stage.bring_inner ? stage.brought : stage.inner)
+          .push_back(to_bytes(convert(at_.inner, o_.inner, down_form_, at_.inner_form)));
+    if (stage.bring_inner) stage.bring_inner->aim({buffers_.floats_at(at_.inner), o_.inner}, cut_on_device_, true);
+    if (stage.bring_down)
+      stage.bring_down->aim_at_places(buffers_.floats_at(at_.down), o_.out.width, places.begin, cut_on_device_);
     std::int64_t column = 0;
     for (cuda::MultiplyExpertsTask& task : stage.ups) {
       task.of.x = buffers_.bytes_at(at_.gathered);
       task.of.x_stride = row_bytes(up_form_, o_.in.width);
-      task.of.out = buffers_.floats_at(paired_ ? at_.inner : at_.up) + column;
+      task.of.out = (paired_ ? buffers_.floats_at(at_.inner) + own_inner_.begin : buffers_.floats_at(at_.up)) + column;
       task.of.out_stride = paired_ ? o_.inner : up_width();
       column += task.of.outputs;
     }
@@ -126,7 +145,7 @@ class ExpertsLowering {
     down.out = buffers_.floats_at(at_.down);
     down.out_stride = o_.out.width;
     stage.combine = {.from = down.out,
-                     .in = in.first,
+                     .in = in.first + o_.out_column,
                      .routed = routed.first,
                      .out = out.first,
                      .from_stride = o_.out.width,
@@ -159,6 +178,8 @@ class ExpertsLowering {
   }
 
   ExpertsOp o_;
+  Range own_inner_;
+  const Range* cut_on_device_ = nullptr;
   Products& products_;
   ProgramBuffers& buffers_;
   RowsMaker& rows_;

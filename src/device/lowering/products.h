@@ -9,6 +9,7 @@
 
 #include "device/adapter_stage.h"
 #include "device/lowering/rows_maker.h"
+#include "device/ranks.h"
 
 namespace espalier::device {
 
@@ -35,6 +36,9 @@ class Products {
   // As Linear::apply(); finish: of gated layers the gate's.
   void multiply(MatrixId id, const Rows& in, const Output& out, Finish finish, bool wide = false);
   void forget_changed(const Op& op);
+  ranks::Collective* group() const { return loaded_.with.group; }  // null: no other rank computes the program
+  // Memory for what ranks bring together, of all of the program.
+  const std::shared_ptr<RankParts>& rank_parts() const { return rank_parts_; }
 
  private:
   // The rows of a layer as its adapters read them: as its first part does, but in no order.
@@ -54,6 +58,7 @@ class Products {
   RowsMaker& rows_;
   std::vector<Converted> converted_;
   std::shared_ptr<AdapterMemory> for_adapters_ = std::make_shared<AdapterMemory>();
+  std::shared_ptr<RankParts> rank_parts_ = std::make_shared<RankParts>();
 };
 
 }  // namespace espalier::device

@@ -61,9 +61,10 @@ Result<> check_device(const EngineOptions& options) {
 Result<std::unique_ptr<DeviceToCompute>> open_device(const EngineOptions& options) {
   ESP_CHECK(check_device(options));
   auto [word, number] = named(options.device);
-  if (word == "auto") word = device::Device::count(device::Kind::cuda) > 0 ? "cuda" : "cpu";
+  if (word == "auto") word = device::Device::count(device::Kind::cuda) >= options.host_ranks ? "cuda" : "cpu";
   if (word == "cpu") return std::unique_ptr<DeviceToCompute>();
   auto compute = std::make_unique<DeviceToCompute>();
+  if (word == "cuda") number += options.host_rank;
   ESP_TRY(compute->device, device::Device::open(word == "emu" ? device::Kind::emu : device::Kind::cuda, number));
   compute->backend = std::make_unique<device::DeviceBackend>(*compute->device);
   return compute;

@@ -1,10 +1,11 @@
 // kept_bytes.h: what a token and a sequence's state take on a rank, and on the rank that keeps most of each: pools are as large on all
 // ranks, so they must fit there. A stage of a pipeline may keep only one of both.
-// Units: bytes. Threads: as Collective::exchange(); all ranks call most_kept() alike. Fails: as the group says.
+// Units: bytes. Threads: as Collective::exchange(); all ranks call most_kept() and least_room() alike. Fails: as the group says.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/memory/state_pool.h"
 #include "model/decoder.h"
@@ -30,6 +31,11 @@ inline KeptBytes most_kept(ranks::Collective& group, const KeptBytes& own) {
     most.state = std::max(most.state, of_rank.state);
   }
   return most;
+}
+
+// The memory that is left for pools on the rank that has least.
+inline std::int64_t least_room(ranks::Collective& group, std::int64_t own) {
+  return std::ranges::min(ranks::values_of_all(group, own));
 }
 
 }  // namespace espalier

@@ -28,17 +28,19 @@ ExtentList take_slots(MessageReader& message) {
 
 }  // namespace
 
-std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files) {
+std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files,
+                      std::string_view device) {
   const std::filesystem::path path = options.model_path;
   std::error_code none;
   Fingerprint tensors, numbers;
   add_tensors(tensors, *files.weights);
   add_start(numbers, std::filesystem::is_directory(path, none) ? path / "config.json" : path, KeyReach::fleet);
   return fmt::format(
-      "{}, weights {}, configuration {}; {}{}; {} activations, {} keys; {} rows at once; {}; experts by {}; {} stages",
+      "{}, weights {}, configuration {}; {}{}; {} activations, {} keys; {} rows at once; {} {}; experts by {}; {} "
+      "stages",
       files.config.class_name, tensors.text(), numbers.text(), files.pooled ? "pooled texts" : "new tokens",
       files.config.spec.drafts ? " and its own layer's guesses" : "", options.activations, name(chosen.kv),
-      chosen.rows(), cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
+      chosen.rows(), device, cpu_kernels().isa, options.experts_by_id ? "id" : "columns", options.rank_stages);
 }
 
 Result<std::unique_ptr<RankFollower>> RankFollower::open(const EngineOptions& options,
@@ -53,16 +55,16 @@ Result<> RankFollower::load(const EngineOptions& options, const Engine::Progress
   ESP_TRY(files_, open_model_files(options));
   ESP_TRY(const int context, context_of(options, files_.config.context_length));
   ESP_TRY(chosen_.longest_span, longest_span_of(files_, context));
-  ESP_TRY(group_, options.join_ranks(group_key(options, chosen_, files_)));
+  ESP_TRY(compute_, open_device(options));
+  ESP_TRY(group_, options.join_ranks(group_key(options, chosen_, files_, kind_of(compute_.get()))));
   team_ = std::make_unique<ComputeTeam>(chosen_.threads, chosen_.place);
   if (team_->shortage()) return *team_->shortage();
-  DecoderOptions with{chosen_.activations, chosen_.rows(), nullptr};
-  with.group = group_.get();
-  with.experts_by_id = options.experts_by_id;
-  with.stages = options.rank_stages;
+  const DecoderOptions with{chosen_.activations, chosen_.rows(),        backend_of(compute_.get()),
+                            group_.get(),        options.experts_by_id, options.rank_stages};
   ESP_TRY(LoadedDecoder loaded, load_decoder(options, files_, with, *team_, progress));
   decoder_ = std::move(loaded.decoder);
   group_->barrier();  // the first rank, which plans the pools, looks at what memory is left
+  least_room(*group_, room_of_rank(options, compute_.get()).pages);
   most_kept(*group_, kept_bytes(*decoder_, chosen_.kv));
   numbers_.input_widths = decoder_->program().whole_inputs;
   numbers_.state_at = [this](int cell) { return states_.at(cell); };
@@ -80,7 +82,7 @@ Result<> RankFollower::run() {
     group_->broadcast(0, message);
     if (group_->ended()) break;
     MessageReader reader(message);
-    auto obeyed = obey(reader);
+    auto obeyed = obey_if_it_can(reader);
     if (!obeyed.ok()) {
       group_->end(fmt::format("rank {} cannot go on: {}", group_->rank(), obeyed.error().message));
       return obeyed.error();
@@ -88,6 +90,14 @@ Result<> RankFollower::run() {
     goes_on = *obeyed;
   }
   return success();
+}
+
+Result<bool> RankFollower::obey_if_it_can(MessageReader& message) {
+  try {
+    return obey(message);
+  } catch (const DeviceFailure& failure) {
+    return internal_error(failure.what());
+  }
 }
 
 Result<bool> RankFollower::obey(MessageReader& message) {
@@ -129,8 +139,9 @@ Result<> RankFollower::allocate(MessageReader& message) {
   std::vector<unsigned char> windows;
   message.take_all(windows);
   ESP_TRY(kv_, KvPools::allocate({decoder_->keeps().per_token, chosen_.kv}, slots,
-                                 std::vector<bool>(windows.begin(), windows.end()), window_slots));
-  ESP_TRY(states_, StatePool::allocate(decoder_->keeps().state_floats, cells));
+                                 std::vector<bool>(windows.begin(), windows.end()), window_slots,
+                                 device_of(compute_.get())));
+  ESP_TRY(states_, StatePool::allocate(decoder_->keeps().state_floats, cells, device_of(compute_.get())));
   const Program& program = decoder_->program();
   copier_ = std::make_unique<KvCopier>(kv_.tokens(), *team_);
   blocks_.emplace(*group_, program, fields_in(kv_, false), chosen_.kv, *copier_);

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "engine/engine_options.h"
+#include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_model.h"
 #include "engine/memory/kv_copy.h"
 #include "engine/memory/kv_pool.h"
@@ -31,13 +32,15 @@ class RankFollower {
 
  private:
   Result<> load(const EngineOptions& options, const Engine::Progress& progress);
-  Result<bool> obey(MessageReader& message);  // false: the group ends
+  Result<bool> obey_if_it_can(MessageReader& message);  // false: the group ends
+  Result<bool> obey(MessageReader& message);            // throws DeviceFailure
   Result<> allocate(MessageReader& message);
   Result<> bind(MessageReader& message);
   void copy(MessageReader& message);
   void move_blocks(RankCall call, MessageReader& message);
   void move_state(RankCall call, MessageReader& message);
 
+  std::unique_ptr<DeviceToCompute> compute_;  // null: the CPU; what follows lies in its memory
   EngineChoices chosen_;
   ModelFiles files_;
   std::shared_ptr<ranks::Collective> group_;
@@ -54,6 +57,7 @@ class RankFollower {
 };
 
 // What must be the same in all ranks of a group: the model's tensors and numbers, how it computes, how much at once.
-std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files);
+std::string group_key(const EngineOptions& options, const EngineChoices& chosen, const ModelFiles& files,
+                      std::string_view device);
 
 }  // namespace espalier

@@ -83,6 +83,15 @@ class LeadingModel final : public Model {
     return inner_.forward(batch, kv);
   }
   void logits_again(int row, int first, std::span<float> out) const override { inner_.logits_again(row, first, out); }
+  bool overlaps() const override { return inner_.overlaps(); }
+  void begin_forward(const Batch& batch, const KvView& kv) override {
+    leader_.tell_batch(call_, batch);
+    inner_.begin_forward(batch, kv);
+  }
+  std::span<float> end_forward() override { return inner_.end_forward(); }
+  // By the first rank alone, which has all logits.
+  bool draws() const override { return inner_.draws(); }
+  void draw(std::span<const RowDraw> draws, std::span<DrawnToken> drawn) override { inner_.draw(draws, drawn); }
 
  private:
   RankLeader& leader_;

@@ -4,7 +4,7 @@ if(CMAKE_CROSSCOMPILING OR APPLE OR ESPALIER_FUZZ)
   return()  # fibers of another system; fuzzers have nothing to do with devices
 endif()
 file(GLOB_RECURSE device_kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_CURRENT_SOURCE_DIR}/device/library/*.cu)
-list(FILTER device_kernels EXCLUDE REGEX "/cuda_table\\.cu$")
+list(FILTER device_kernels EXCLUDE REGEX "/cuda_[a-z]+\\.cu$")
 find_package(Boost 1.81 REQUIRED COMPONENTS context)  # fibers: the emulator's threads
 add_library(espalier_emu SHARED ${device_kernels}
   ${CMAKE_CURRENT_SOURCE_DIR}/device/library/emu_table.cpp ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/simt/emulator.cpp)

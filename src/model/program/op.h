@@ -452,6 +452,7 @@ struct AllGatherOp {
 // Rank r has the logits of tokens cut[r]; behind it the first rank has those of all.
 struct GatherLogitsOp {
   Cut cut;
+  float scale = 1.0f, cap = 0.0f;  // the head's, which some ranks do not have
 };
 
 using Op = std::variant<LookUpOp, NormOp, ActivateOp, GateOp, CombineOp, CopyOp, RotateOp, ScaleByPositionOp, DotOp,

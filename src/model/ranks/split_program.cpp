@@ -251,7 +251,7 @@ class Splitting {
     part.share = cut[own()];
     part.matrix = needs().matrices(o.matrix, 1, part.share);
     if (!part.share.empty()) emit(part);
-    to_.emit_for_all(GatherLogitsOp{to_.of_all(cut)});
+    to_.emit_for_all(GatherLogitsOp{to_.of_all(cut), o.scale, o.cap});
   }
 
   // Rows move whole, whatever a rank has of them.
