@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The first half hour on a machine with a GPU: are the kernels right there, and how near are they to the card's limits?
 
-    make cuda && bench/gpu_first_half_hour.py [--minutes 30] [--only info,exact,kernels,torch,model,sanitizer] [--json FILE]
+    make cuda && bench/gpu_first_half_hour.py [--minutes 30] [--only info,exact,kernels,torch,model,ranks,sanitizer] [--json FILE]
     bench/gpu_first_half_hour.py --device emu --small      # the script itself, without a GPU, in a minute
 
 In this order, and each part only while time is left:
@@ -12,6 +12,8 @@ In this order, and each part only while time is left:
                in a batch, and attention by tensor cores is close to the exact kernel
     torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it)
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
+    ranks      the same model on two ranks beside one (bench/ranks.py): the same answers, speed, what they tell each other by NCCL;
+               where there is one GPU both have it, which tests the way of the host
     sanitizer  compute-sanitizer over the kernels' tests, where it is installed
 
 At the end stands one table of what was measured, the kernels beside what a copy within the card reaches. Nothing is fetched.
@@ -129,6 +131,18 @@ def measure_model(args, clock, table):
             table[f"model {shape} {kind}"] = text or "no time was left"
 
 
+def measure_ranks(args, clock, table):
+    """Two ranks beside one: the answers must be the same. Where there is one GPU both have it, and their parts go by way of the host."""
+    counted = re.search(r"CUDA devices\W+(\d+)", run(clock, [BIN / "espalier", "doctor"]) or "")
+    several = counted is not None and int(counted.group(1)) > 1
+    shape = "tiny" if args.small else "8b"
+    with tempfile.TemporaryDirectory() as at:
+        model = make_model(pathlib.Path(at) / shape, shape)
+        table["ranks"] = run(clock, [sys.executable, ROOT / "bench/ranks.py", model, "--tokens", "8" if args.small else "64", "--prompt", "64" if args.small else "1024",
+                                     "--rounds", "1" if args.small else "3", "--load-format", "dummy", "--dtype", "bf16", "--max-total-tokens", "4096",
+                                     "--device", args.device, "--gpu-id-step", "1" if several else "0"]) or "no time was left"
+
+
 def sanitize(args, clock, table):
     tool = shutil.which("compute-sanitizer")
     if tool is None or args.device != "cuda":
@@ -139,7 +153,7 @@ def sanitize(args, clock, table):
     table["compute-sanitizer"] = f"{found.group(1)} errors" if found else "nothing told"
 
 
-PARTS = {"info": look_at_device, "exact": check_exactness, "kernels": measure_kernels, "torch": measure_torch, "model": measure_model,
+PARTS = {"info": look_at_device, "exact": check_exactness, "kernels": measure_kernels, "torch": measure_torch, "model": measure_model, "ranks": measure_ranks,
          "sanitizer": sanitize}
 
 

@@ -66,7 +66,9 @@ def step(told, seconds, steps):
 
 
 def predicted(options, size, flags):
-    """What the program says before anything is computed."""
+    """What the program says before anything is computed; of devices nothing."""
+    if "--device" in flags:
+        return ""
     command = [options.program, "plan", options.model, "--threads", "1", "--tp-size", str(size), "--link", options.link, *flags]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return "\n".join(re.findall(r"^.*(?: ranks  | together: ).*$", text, re.M))

@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kPrefix = "ESPALIER_";
 
 // Without the prefix, which all have in common.
-constexpr const char* kForUsers[] = {"BASE_URL", "CACHE", "DEVICE_DIR", "DIST_SECRET", "ISA", "NCCL_LIBRARY",
-                                     "PYTHON",   "WGMMA"};
+constexpr const char* kForUsers[] = {"BASE_URL", "CACHE",        "DEVICE_DIR", "DIST_SECRET",
+                                     "ISA",      "NCCL_LIBRARY", "PYTHON",     "WGMMA"};
 constexpr std::string_view kForTestsAndTools[] = {
     "BINARY",       "LONG_TESTS", "OPERATIONS", "PYTHON_PACKAGE", "REFERENCE",   "SEED",           "TEST_MODEL",
     "SHARED",       "SKIP_SETUP", "SOURCE_DIR", "TEST_SECONDS",   "UNDER_CTEST", "MMPROJ_GOLDENS", "EMU_ORDER",

@@ -59,7 +59,6 @@ constexpr ForeignFlag kRefused[] = {
 // Those that only tune another engine, or name what is always so here.
 constexpr std::string_view kTuningWithValue[] = {
     "--attention-backend",
-    "--base-gpu-id",
     "--batch-size,-b",
     "--block-size",
     "--bucket-e2e-request-latency",

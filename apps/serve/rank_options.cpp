@@ -7,7 +7,7 @@
 namespace espalier::serve {
 namespace {
 
-constexpr int kMostStages = 1024;
+constexpr int kMostStages = 1024, kMostGpus = 1024;
 
 }  // namespace
 
@@ -23,6 +23,11 @@ Result<> RankOptions::settle(EngineOptions& engine) const {
     return bad_request("--pp-size and --ep-size cannot both be more than 1: leave --ep-size out", "ep_size");
   if (pp_size < 1 || pp_size > kMostStages)
     return bad_request(fmt::format("--pp-size is {}; it may be 1 to {}", pp_size, kMostStages), "pp_size");
+  for (const auto& [flag, value] : {std::pair{"base-gpu-id", first_gpu}, {"gpu-id-step", gpu_step}})
+    if (value < 0 || value > kMostGpus)
+      return bad_request(fmt::format("--{} is {}; it may be 0 to {}", flag, value, kMostGpus), flag);
+  engine.first_gpu = first_gpu;
+  engine.gpu_step = gpu_step;
   engine.rank_stages = pp_size;
   engine.experts_by_id = experts > 1;
   return success();
@@ -55,6 +60,9 @@ void add_rank_flags(CLI::App& app, RankOptions& options) {
   app.add_flag("--enable-expert-parallel", options.expert_parallel, "--ep-size is --tp-size")
       ->envname(command::environment_twin("enable-expert-parallel"))
       ->default_str("false");
+  add("--base-gpu-id", options.first_gpu, "N", "the GPU of a host's first rank, where --device names none");
+  add("--gpu-id-step", options.gpu_step, "N",
+      "how many GPUs lie from one rank's to the next one's; 0: all of a host's ranks have one GPU");
   add("--nnodes", options.flags.nnodes, "N", "hosts that they run on; each starts tp-size / nnodes of them");
   add("--node-rank", options.flags.node_rank, "N", "which of the hosts this is; 0 serves");
   add("--dist-init-addr,--nccl-init-addr", options.flags.dist_init_addr, "HOST:PORT",

@@ -17,6 +17,7 @@ struct RankOptions {
   int ep_size = 1, pp_size = 1;
   bool expert_parallel = false;  // ep_size is tp_size
   double start_seconds = 600;    // that a rank may take to come
+  int first_gpu = 0, gpu_step = 1;
 
   // What depends on several of them; the engine's own follow from it.
   Result<> settle(EngineOptions& engine) const;

@@ -44,8 +44,9 @@ enum EspalierKernel {
   kEspalierJoinGates,
   kEspalierSift,
   kEspalierMultiplyByWgmma,  // not there: the device is no Hopper
+  kEspalierPackPart,
   kEspalierSpreadParts,
-  kEspalierKernels           // how many there are
+  kEspalierKernels  // how many there are
 };
 
 struct EspalierDevice;

@@ -161,8 +161,8 @@ Result<std::unique_ptr<Executor>> DeviceBackend::lower(const Program& program, L
   ESP_TRY(Memory logits,
           device_.allocate_host(static_cast<std::size_t>(rows) *
                                 static_cast<std::size_t>(std::max(1, program.vocabulary)) * sizeof(float)));
-  return std::unique_ptr<Executor>(std::make_unique<DeviceExecutor>(device_, program, loaded, std::move(matrices),
-                                                                    std::move(lowered), std::move(logits), ranks_.get()));
+  return std::unique_ptr<Executor>(std::make_unique<DeviceExecutor>(
+      device_, program, loaded, std::move(matrices), std::move(lowered), std::move(logits), ranks_.get()));
 }
 
 Result<std::shared_ptr<std::byte>> DeviceBackend::room(std::size_t bytes) {

@@ -24,7 +24,9 @@ class DeviceBackend final : public Backend {
   }
 
   // By what its ranks' parts come, once a program of several ranks was lowered: "nccl 2.27.3"; "": by way of the host.
-  std::string_view ranks_talk() const { return ranks_ != nullptr ? std::string_view(ranks_->how()) : std::string_view(); }
+  std::string_view ranks_talk() const {
+    return ranks_ != nullptr ? std::string_view(ranks_->how()) : std::string_view();
+  }
 
  private:
   const Device& device_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "device/lowering/experts.h"
+#include "device/lowering/rounded_gathers.h"
 #include "device/lowering/tasks.h"
 #include "device/picture_stages.h"
 #include "device/ranks.h"
@@ -33,9 +35,11 @@ class Lowering {
         products_(loaded, matrices, buffers_, rows_) {}
 
   Result<DeviceProgram> run() {
+    rounded_ = rounded_gathers(program_, loaded_, products_);
     for (int i = 0; std::cmp_less(i, program_.ops.size()); ++i) {
       const Op& op = program_.ops[static_cast<std::size_t>(i)];
       buffers_.begin(i);
+      op_ = i;
       std::visit([this](const auto& o) { add(o); }, op);
       if (error_) return *error_;
       products_.forget_changed(op);
@@ -127,8 +131,7 @@ class Lowering {
     out_.head_scale = o.scale;
     out_.head_cap = o.cap;
     add_logits();
-    products_.multiply(
-        o.matrix, o.in, [this, first = o.share.begin] { return logits(first); }, Finish::store);
+    products_.multiply(o.matrix, o.in, [this, first = o.share.begin] { return logits(first); }, Finish::store);
   }
   void add_logits() {
     logits_ = buffers_.add_floats(std::max(1, program_.vocabulary));
@@ -196,16 +199,16 @@ class Lowering {
   // --- what ranks bring together ---
 
   void add(const AllGatherOp& o) {
-    add_gather(o.cut, std::max(1, o.of_experts), o.takes,
+    add_gather(o.cut, std::max(1, o.of_experts), o.takes, rounded_.contains(op_),
                [this, o] { return o.rows ? buffers_.rows({o.rows.buffer, 0, o.rows.width}) : BatchRows{}; });
   }
   void add(const GatherLogitsOp& o) {
     out_.head_scale = o.scale;
     out_.head_cap = o.cap;
     if (logits_ < 0) add_logits();
-    add_gather(o.cut, 1, loaded_.with.group->rank() == 0, [this] { return logits(); });
+    add_gather(o.cut, 1, loaded_.with.group->rank() == 0, false, [this] { return logits(); });
   }
-  void add_gather(const Cut& cut, int rows_each, bool takes, std::function<BatchRows()> rows) {
+  void add_gather(const Cut& cut, int rows_each, bool takes, bool halves, std::function<BatchRows()> rows) {
     const auto on_device = buffers_.keep(cut);
     if (!on_device.ok()) {
       error_ = on_device.error();
@@ -213,7 +216,7 @@ class Lowering {
     }
     rows_.push_later([=, this, at = on_device.value()] {
       RankGather gather(*loaded_.with.group, cut, products_.rank_parts());
-      gather.aim(rows(), at, takes);
+      gather.aim(rows(), at, takes, halves);
       return std::make_unique<RanksStage>(std::move(gather), rows_each);
     });
   }
@@ -237,9 +240,7 @@ class Lowering {
   // --- once addresses are known ---
 
   void find_results() {
-    const BatchRows results = program_.output ? buffers_.rows(program_.output)
-                              : logits_ >= 0  ? logits()
-                                              : BatchRows{};
+    const BatchRows results = program_.output ? buffers_.rows(program_.output) : logits_ >= 0 ? logits() : BatchRows{};
     out_.logits = results.first;
     out_.logits_stride = results.stride;
   }
@@ -264,7 +265,8 @@ class Lowering {
   RowsMaker rows_;
   Products products_;
   std::optional<Error> error_;
-  int logits_ = -1;
+  std::set<int> rounded_;  // gathers
+  int op_ = 0, logits_ = -1;
 };
 
 }  // namespace

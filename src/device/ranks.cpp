@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "device/library/gather_task.h"
 #include "device/library/rank_parts_task.h"
 
 namespace espalier::device {
@@ -18,8 +17,7 @@ Result<std::unique_ptr<DeviceRanks>> DeviceRanks::join(const Device& device, ran
   const auto gather = [](void* self, const void* part, void* all, std::size_t bytes) {
     return static_cast<DeviceRanks*>(self)->gather(part, all, bytes);
   };
-  ESP_TRY(joined->how_,
-          device.join({group.rank(), group.size(), RankGather::most_bytes(group), joined.get(), gather}));
+  ESP_TRY(joined->how_, device.join({group.rank(), group.size(), RankGather::most_bytes(group), joined.get(), gather}));
   return joined;
 }
 
@@ -35,7 +33,8 @@ std::size_t RankGather::most_bytes(const ranks::Collective& group) {
   return std::min(kMostPartBytes, group.max_part_bytes());
 }
 
-void RankGather::aim(const cuda::BatchRows& rows, const Range* on_device, bool takes) {
+void RankGather::aim(const cuda::BatchRows& rows, const Range* on_device, bool takes, bool halves) {
+  halves_ = halves;
   rows_ = rows;
   on_device_ = on_device;
   takes_ = takes && rows.first != nullptr;
@@ -52,7 +51,7 @@ void RankGather::aim_at_places(float* rows, int width, const int* first_place, c
 void RankGather::prepare(const Device& device, int rows) {
   count_ = rows;
   if (rows == 0 || width_ == 0) return;
-  const std::size_t each = static_cast<std::size_t>(width_) * sizeof(float);
+  const std::size_t each = row_bytes();
   at_once_ = static_cast<int>(std::clamp<std::size_t>(most_bytes_ / each, 1, static_cast<std::size_t>(rows)));
   const std::size_t bytes = static_cast<std::size_t>(at_once_) * each;
   grow(device, parts_->own, bytes);
@@ -61,20 +60,17 @@ void RankGather::prepare(const Device& device, int rows) {
 
 void RankGather::launch(Launches& launches) const {
   if (width_ == 0) return;
-  float* const part = parts_->own.as<float>();
-  float* const all = parts_->all.as<float>();
   const Range mine = own();
   for (int begin = 0; begin < count_; begin += at_once_) {
     const int rows = std::min(at_once_, count_ - begin);
     if (rows_.first != nullptr && !mine.empty())
-      launches.run(kEspalierGather,
-                   GatherTask{rows_.first + begin * rows_.stride + mine.begin, rows_.stride, part, width_, mine.size(),
-                              nullptr, nullptr, rows, 1, false, false});
-    launches.gather(part, all, static_cast<std::size_t>(rows) * static_cast<std::size_t>(width_) * sizeof(float));
+      launches.run(kEspalierPackPart, PackPartTask{rows_.first + begin * rows_.stride + mine.begin, parts_->own.data(),
+                                                   rows_.stride, width_, mine.size(), rows, halves_});
+    launches.gather(parts_->own.data(), parts_->all.data(), static_cast<std::size_t>(rows) * row_bytes());
     if (takes_)
       launches.run(kEspalierSpreadParts,
-                   SpreadPartsTask{all, rows_.first, on_device_, width_, rows_.stride, static_cast<int>(cut_.size()),
-                                   rank_, begin, rows, first_place_});
+                   SpreadPartsTask{parts_->all.data(), rows_.first, on_device_, width_, rows_.stride,
+                                   static_cast<int>(cut_.size()), rank_, begin, rows, halves_, first_place_});
   }
 }
 

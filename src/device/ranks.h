@@ -45,8 +45,8 @@ class RankGather {
 
   const Cut& cut() const { return cut_; }
   // Where it is done, once that is known. rows: from column 0 on, null: this rank has none. on_device: the cut, there.
-  // takes: this rank gets what the others have.
-  void aim(const cuda::BatchRows& rows, const Range* on_device, bool takes);
+  // takes: this rank gets what the others have. halves: rounded to bf16, as all that read it do.
+  void aim(const cuda::BatchRows& rows, const Range* on_device, bool takes, bool halves = false);
   // Whole rows of this width. first_place: of each expert, and behind the last; on the device.
   void aim_at_places(float* rows, int width, const int* first_place, const Range* on_device);
 
@@ -54,6 +54,7 @@ class RankGather {
   void launch(Launches& launches) const;
 
  private:
+  std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * (halves_ ? 2 : sizeof(float)); }
   bool of_places() const { return first_place_ != nullptr; }
   Range own() const { return of_places() ? Range{0, width_} : cut_[static_cast<std::size_t>(rank_)]; }
 
@@ -64,7 +65,7 @@ class RankGather {
   cuda::BatchRows rows_{};
   const Range* on_device_ = nullptr;
   const int* first_place_ = nullptr;
-  bool takes_ = true;
+  bool takes_ = true, halves_ = false;
   int width_ = 0, count_ = 0, at_once_ = 1;
 };
 

@@ -61,8 +61,11 @@ class EachTextModelOnDevicesOfRanks : public ::testing::TestWithParam<std::strin
       DeviceBackend backend(*device);
       const auto decoder = load({mode, kMostRows, &backend, &rank, of.experts_by_id, of.stages}, team);
       if (decoder == nullptr) return rank.end("it cannot be loaded");
+      const std::uint64_t told = rank.figures().bytes_received;
       const auto logits = logits_on(*device, *decoder, type, tokens, of.chunk);
-      if (rank.rank() == 0) first = logits;
+      if (rank.rank() != 0) return;
+      first = logits;
+      received = rank.figures().bytes_received - told;
     };
     std::vector<std::jthread> threads;
     for (const auto& rank : group) threads.emplace_back([&compute, &rank] { compute(*rank); });
@@ -70,8 +73,14 @@ class EachTextModelOnDevicesOfRanks : public ::testing::TestWithParam<std::strin
     return first;
   }
 
+  void open(const std::filesystem::path& folder) {
+    config = load_hf_config(folder).value();
+    file = std::make_unique<SafetensorsFile>(SafetensorsFile::open_folder(folder).value());
+  }
+
   ModelConfig config;
   std::unique_ptr<SafetensorsFile> file;
+  std::uint64_t received = 0;  // by the first rank, of logits_of()
 };
 
 std::size_t differing(const std::vector<float>& a, const std::vector<float>& b) {
@@ -87,8 +96,7 @@ TEST_P(EachTextModelOnDevicesOfRanks, GivesTheBitsOfOne) {
   const std::string name = GetParam();
   const int drawn = std::accumulate(name.begin(), name.end(), 0);
   if (!kAll && drawn % 4 != 0) GTEST_SKIP() << "left out: of the long tests";
-  config = load_hf_config(folder).value();
-  file = std::make_unique<SafetensorsFile>(SafetensorsFile::open_folder(folder).value());
+  open(folder);
   const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
   std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];
   tokens.resize(std::min<std::size_t>(tokens.size(), kAll ? kMostRows : 24));
@@ -113,6 +121,22 @@ TEST_P(EachTextModelOnDevicesOfRanks, GivesTheBitsOfOne) {
   }
 }
 
+using DevicesOfRanks = EachTextModelOnDevicesOfRanks;
+
+TEST_P(DevicesOfRanks, BringRowsThatAreOnlyMultipliedInHalfOfTheBytes) {
+  const auto folder = testing::golden("models/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  open(folder);
+  const std::vector<TokenId> tokens = {3, 4, 5, 6};
+  logits_of({2, 4}, Activations::f32, KvType::f32, tokens);
+  const std::uint64_t of_floats = received;
+  logits_of({2, 4}, Activations::int8, KvType::bf16, tokens);
+  const double share = static_cast<double>(received) / static_cast<double>(of_floats);
+  EXPECT_LT(share, 0.85);  // two of a layer's four gathers, and not the logits
+  EXPECT_GT(share, 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, DevicesOfRanks, ::testing::Values("llama3-tied-gqa"), testing::golden_name);
 INSTANTIATE_TEST_SUITE_P(Goldens, EachTextModelOnDevicesOfRanks, ::testing::ValuesIn(testing::text_goldens()),
                          testing::golden_name);
 

@@ -53,9 +53,9 @@ struct Mates {
   int own = 0, count = 1;
 };
 Mates mates_in(const Variables& variable) {
-  for (const auto& [count, own] :
-       {std::pair{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-        {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"}}) {
+  for (const auto& [count, own] : {std::pair{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                   {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+                                   {"SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"}}) {
     const auto number = [&](const char* name) {
       const std::string text = variable(name).value_or("");
       return number_in(std::string_view(text).substr(0, text.find('(')));  // Slurm's "2(x3)": on each of three hosts

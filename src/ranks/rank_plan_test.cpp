@@ -68,6 +68,28 @@ TEST(RankPlan, SglangsFlagsMakeNodesThatTalkTcp) {
   EXPECT_EQ(plan->nodes, 2);
 }
 
+// Devices and memory are shared by all ranks of a host, whoever started them.
+TEST(RankPlan, RanksOfAHostAreCountedOverAllItsProcessesOfMpirun) {
+  const Environment world = {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}};
+  const auto of = [&](Environment environment, int tp_size) {
+    const auto plan = plan_of(with(tp_size), environment);
+    EXPECT_TRUE(plan.ok());
+    return plan.ok() ? std::pair(plan->host_rank, plan->host_size) : std::pair(-1, -1);
+  };
+  Environment ompi = world, slurm = {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}},
+              mpich = {{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}};
+  EXPECT_EQ(of(world, 4), std::pair(0, 1)) << "not told";
+  ompi.merge(Environment{{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  EXPECT_EQ(of(ompi, 4), std::pair(1, 2));
+  EXPECT_EQ(of(ompi, 8), std::pair(2, 4)) << "two ranks for each process";
+  mpich.merge(Environment{{"MPI_LOCALNRANKS", "4"}, {"MPI_LOCALRANKID", "3"}});
+  EXPECT_EQ(of(mpich, 4), std::pair(3, 4));
+  slurm.merge(Environment{{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}, {"SLURM_LOCALID", "1"}});
+  EXPECT_EQ(of(slurm, 4), std::pair(1, 2));
+  EXPECT_EQ(of({{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, 4), std::pair(0, 4))
+      << "of another start";
+}
+
 TEST(RankPlan, LeaderWorkerSetTellsNodesAndLeader) {
   const Environment pod{
       {"LWS_GROUP_SIZE", "3"}, {"LWS_WORKER_INDEX", "2"}, {"LWS_LEADER_ADDRESS", "vllm-0.vllm.default"}};

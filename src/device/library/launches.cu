@@ -75,6 +75,8 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
     case kEspalierMultiplyByWgmma:
       return bytes == sizeof(cuda::MultiplyTask) &&
              cuda::multiply_by_wgmma(stream, *static_cast<const cuda::MultiplyTask*>(task));
+    case kEspalierPackPart:
+      return with(pack_part, stream, task, bytes);
     case kEspalierSpreadParts:
       return with(spread_parts, stream, task, bytes);
     default:

@@ -61,10 +61,12 @@ Result<> check_device(const EngineOptions& options) {
 Result<std::unique_ptr<DeviceToCompute>> open_device(const EngineOptions& options) {
   ESP_CHECK(check_device(options));
   auto [word, number] = named(options.device);
-  if (word == "auto") word = device::Device::count(device::Kind::cuda) >= options.host_ranks ? "cuda" : "cpu";
+  const auto number_of = [&](int rank) { return options.first_gpu + options.gpu_step * rank; };
+  if (word == "auto")
+    word = device::Device::count(device::Kind::cuda) > number_of(options.host_ranks - 1) ? "cuda" : "cpu";
   if (word == "cpu") return std::unique_ptr<DeviceToCompute>();
   auto compute = std::make_unique<DeviceToCompute>();
-  if (word == "cuda") number += options.host_rank;
+  if (word == "cuda") number += number_of(options.host_rank);
   ESP_TRY(compute->device, device::Device::open(word == "emu" ? device::Kind::emu : device::Kind::cuda, number));
   compute->backend = std::make_unique<device::DeviceBackend>(*compute->device);
   return compute;
