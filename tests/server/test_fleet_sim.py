@@ -105,6 +105,18 @@ class Plans(unittest.TestCase):
             self.assertAlmostEqual(found["ranks_ms"] / step["one_rank_ms"], 1, places=6)
             self.assertAlmostEqual(found["received_bytes"], found["gathered_bytes"] / 2)
         self.assertIsNone(plan("2", "--link", "100,1e6")["steps"][0]["pays_from_gb_per_s"])
+        # Exact mode gathers floats, weights of bf16 on a device half of that where rows are only multiplied.
+        on_device = [plan("2", "--device", "emu", "--activations", kind)["steps"][0]["gathered_bytes"] for kind in ("int8", "f32")]
+        self.assertLess(on_device[0], on_device[1])
+        self.assertEqual(plan("2", "--activations", "f32")["steps"][0]["gathered_bytes"], on_device[1])
+
+    def test_what_a_step_takes_on_a_device_is_not_made_up(self):
+        done = subprocess.run([BINARY, "plan", str(MODEL), "--tp-size", "2", "--device", "emu"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("gathers a step", done.stdout)
+        self.assertIn("--cost", done.stdout)
+        self.assertNotIn("pays from", done.stdout)
+        self.assertIn("--cost", refused("plan", MODEL, "--tp-size", 2, "--device", "emu", "--link", "6,3", "--plot", "/tmp/none.svg"))
 
 
 class Days(unittest.TestCase):

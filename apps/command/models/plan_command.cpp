@@ -10,6 +10,7 @@
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "command/output.h"
+#include "device/lowering/products.h"
 #include "engine/engine_options.h"
 #include "engine/load/device_to_compute.h"
 #include "engine/load/loaded_model.h"
@@ -101,16 +102,24 @@ Result<bench::StepTimes> times_here(const EngineChoices& chosen, const Program& 
   return times;
 }
 
+// The form in which what products read is gathered, as most weights want it.
+RowFormat gathered_as(std::optional<DType> weights, Activations mode, bool on_cpu) {
+  if (!weights) return RowFormat::f32;
+  if (on_cpu) return row_format(cpu_kernels(), *weights, mode);
+  return device::form_of_rows(*weights, mode) == RowFormat::bf16 ? RowFormat::bf16 : RowFormat::f32;
+}
+
 Result<RankPlan> ranks_of(const RankWish& wish, const EngineChoices& chosen, const Program& program,
-                          std::int64_t weight_bytes) {
+                          std::int64_t weight_bytes, RowFormat inputs, bool on_cpu) {
   RankPlan plan;
   plan.group.ranks = wish.ranks;
-  plan.group.gathers = gathers_of(program);
+  plan.group.gathers = gathers_of(program, wish.ranks, inputs);
   plan.has_link = !wish.link.empty();
   if (plan.has_link) {
     ESP_TRY(plan.group.link, bench::Link::parse(wish.link, "link"));
   }
   plan.measured = wish.cost.empty();
+  if (plan.measured && !on_cpu) return plan;  // what a device takes is seen only there
   ESP_TRY(const bench::StepTimes times,
           plan.measured ? times_here(chosen, program, weight_bytes) : bench::StepTimes::parse(wish.cost));
   const auto alone = [&](double prompt_rows, double decode_rows) {
@@ -161,7 +170,9 @@ Result<ServingPlan> plan_of(const EngineOptions& options, const RankWish& ranks)
   plan.kept = kinds_of(layout);
   plan.kv_type = name(chosen.kv);
   if (ranks.ranks > 1) {
-    ESP_TRY(plan.ranks, ranks_of(ranks, chosen, program, plan.weight_bytes));
+    ESP_TRY(plan.ranks,
+            ranks_of(ranks, chosen, program, plan.weight_bytes,
+                     gathered_as(dominant_dtype(*files.weights), chosen.activations, plan.on_cpu), plan.on_cpu));
   }
   return plan;
 }
@@ -261,6 +272,7 @@ void print(const RankPlan& plan, const Row& row) {
                            group.gathers.gathers, shown_bytes(static_cast<std::uint64_t>(group.received_bytes(1, 0))),
                            shown_bytes(static_cast<std::uint64_t>(static_cast<double>(group.gathers.logit_bytes) *
                                                                   (group.ranks - 1) / group.ranks))));
+  if (plan.steps.empty()) return row("", "what a step takes on a device is not known here: --cost says it");
   row("", fmt::format("{:.0f} % of a step is assumed to be shared out; one rank's times are {}", 100 * group.split,
                       plan.measured ? "what this machine's memory and multipliers allow" : "those of --cost"));
   for (const SharedStep& step : plan.steps) {
@@ -333,7 +345,7 @@ Run add_plan(CLI::App& app) {
   verb->add_option(
       "--cost", a->ranks.cost,
       "what one rank's step takes, as `espalier bench sim --measure` prints it; default: what this machine's "
-      "memory and multipliers allow, measured now");
+      "memory and multipliers allow, measured now; of a device: nothing is told");
   verb->add_option("--plot", a->plot,
                    "draws the speed of 2, 4 and 8 ranks over that of links with --link's delay (.svg)");
   add_engine_flags(*verb, a->engine);
@@ -345,6 +357,8 @@ Run add_plan(CLI::App& app) {
       return fail(bad_request("--link, --cost and --plot are of ranks: give --tp-size 2 or more, too", "tp-size"));
     const auto plan = plan_of(a->engine, a->ranks);
     if (!plan.ok()) return fail(plan.error());
+    if (!a->plot.empty() && plan->ranks->steps.empty())
+      return fail(bad_request("--plot needs --cost where a device computes: what a step takes is not known", "cost"));
     if (!a->plot.empty()) {
       const std::string title = fmt::format("Predicted: {}, links of {:g} us", plan->weights_type + " " + a->model,
                                             1e6 * plan->ranks->group.link.latency);

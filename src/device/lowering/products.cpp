@@ -4,12 +4,11 @@
 
 namespace espalier::device {
 
-RowFormat Products::form_of(const PackedMatrix& matrix, bool wide) const {
-  const DType type = matrix.type();
-  if (loaded_.with.mode == Activations::f32) return RowFormat::f32;
+RowFormat form_of_rows(DType weights, Activations mode, bool wide) {
+  if (mode == Activations::f32) return RowFormat::f32;
   // Which every device multiplies, whatever the host's processor has.
-  if (type == DType::bf16 || type == DType::f16 || has_float_codes(type)) return RowFormat::bf16;
-  if (!is_quantised(type)) return RowFormat::f32;
+  if (weights == DType::bf16 || weights == DType::f16 || has_float_codes(weights)) return RowFormat::bf16;
+  if (!is_quantised(weights)) return RowFormat::f32;
   return wide ? RowFormat::int16 : RowFormat::int8;
 }
 

@@ -13,6 +13,9 @@
 
 namespace espalier::device {
 
+// The form in which a device's products read rows with such weights.
+RowFormat form_of_rows(DType weights, Activations mode, bool wide = false);
+
 // Makes them.
 class Products {
  public:
@@ -29,7 +32,9 @@ class Products {
 
   const Linear& linear(MatrixId id) const { return loaded_.matrices[static_cast<std::size_t>(id)]; }
   const DeviceMatrices& matrices() const { return matrices_; }
-  RowFormat form_of(const PackedMatrix& matrix, bool wide = false) const;
+  RowFormat form_of(const PackedMatrix& matrix, bool wide = false) const {
+    return form_of_rows(matrix.type(), loaded_.with.mode, wide);
+  }
   Input input(const Rows& rows, const PackedMatrix& matrix, const std::int32_t* order, bool wide = false);
   // One part of a layer, without rows.
   MatmulTask task_of(MatrixId id, std::size_t part) const;

@@ -190,12 +190,17 @@ Result<ModelFiles> open_model_files(const EngineOptions& options) {
   return files;
 }
 
-std::string dominant_type(const TensorFile& file) {
+std::optional<DType> dominant_dtype(const TensorFile& file) {
   std::map<DType, std::int64_t> elements;
   for (const Tensor& tensor : file.tensors()) elements[tensor.dtype] += tensor.elements();
   const auto most = std::max_element(elements.begin(), elements.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() ? "none" : std::string(name(most->first));
+  return most == elements.end() ? std::nullopt : std::optional(most->first);
+}
+
+std::string dominant_type(const TensorFile& file) {
+  const std::optional<DType> type = dominant_dtype(file);
+  return type ? std::string(name(*type)) : "none";
 }
 
 std::int64_t parameter_count(const TensorFile& file) {

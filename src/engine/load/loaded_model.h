@@ -38,6 +38,7 @@ struct ModelFiles {  // opened, nothing loaded yet
 Result<ModelFiles> open_model_files(const EngineOptions& options);
 
 // "Q4_1", "Q4_K mixed", "BF16": the type that holds most of the parameters.
+std::optional<DType> dominant_dtype(const TensorFile& file);
 std::string dominant_type(const TensorFile& file);
 std::int64_t parameter_count(const TensorFile& file);
 
