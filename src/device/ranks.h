@@ -43,7 +43,6 @@ class RankGather {
       : rank_(group.rank()), most_bytes_(most_bytes(group)), cut_(std::move(cut)), parts_(std::move(parts)) {}
   static std::size_t most_bytes(const ranks::Collective& group);  // of a part
 
-  const Cut& cut() const { return cut_; }
   // Where it is done, once that is known. rows: from column 0 on, null: this rank has none. on_device: the cut, there.
   // takes: this rank gets what the others have. halves: rounded to bf16, as all that read it do.
   void aim(const cuda::BatchRows& rows, const Range* on_device, bool takes, bool halves = false);

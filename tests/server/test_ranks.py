@@ -172,6 +172,11 @@ class RanksOnDevices(SameAsOne, unittest.TestCase):
         self.assertGreaterEqual(told[1]["meta_info"]["cached_tokens"], 64)
 
 
+@unittest.skipUnless(os.environ.get("ESPALIER_LONG_TESTS"), "left out without ESPALIER_LONG_TESTS")
+class AllOfRanksOnDevices(Ranks):
+    device, talk = RanksOnDevices.device, RanksOnDevices.talk
+
+
 class Adapters(unittest.TestCase):
     """Adapters that come and go while several ranks compute."""
 
