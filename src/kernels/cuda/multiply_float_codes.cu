@@ -6,6 +6,7 @@
 #include "kernels/cuda/float_codes.h"
 #include "kernels/cuda/multiply_launches.h"
 #include "kernels/cuda/simt/async_copy.h"
+#include "kernels/cuda/simt/multiprocessor.h"
 #include "kernels/cuda/tensor_products.h"
 
 namespace espalier::cuda {
@@ -100,7 +101,7 @@ class Few {
       simt::meet_neighbours<32>();
       ask();
       const std::uint8_t* const at = plan_.slot(warp_, slot_);
-      ESPALIER_UNROLL(2)
+      ESPALIER_UNROLL((kTiles > 1 && simt::kKeepsMore ? 1 : 2))
       for (int block = 0; block < Part::kBlocks; ++block) {
         add_block(of_block, at, block);
         if (Part::kWhole || stage + 1 == stages) {

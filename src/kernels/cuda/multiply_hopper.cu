@@ -37,7 +37,8 @@ using Full = cutlass::arch::ClusterTransactionBarrier;
 using Empty = cutlass::arch::ClusterBarrier;
 
 constexpr int kPanels = 8, kWarpGroups = 2, kThreads = 128 * (1 + kWarpGroups);
-constexpr int kValues = 64, kGroupStages = 1024 / kValues;  // of K, in a stage; stages of a group
+constexpr int kValues = 64;                                    // of K, in a stage
+[[maybe_unused]] constexpr int kGroupStages = 1024 / kValues;  // of a group; only code for Hopper asks
 constexpr int kPair = 64, kPanelBytes = kValues / 2 * kPair, kRowBytes = kValues * 2;
 constexpr int kPitch = 66;  // floats of a row of sums on their way out: 64 columns of a warp group, and a gap
 

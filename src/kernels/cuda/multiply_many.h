@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/simt/async_copy.h"
+#include "kernels/cuda/simt/multiprocessor.h"
 #include "kernels/cuda/whole_numbers.h"
 
 namespace espalier::cuda::many {
@@ -24,16 +25,19 @@ struct Layout {
   static constexpr int kPanelWarps = 4, kRowWarps = 2;  // of large tiles
   int any_panel_warps = kPanelWarps, any_row_warps = kRowWarps;
 
-  ESPALIER_EITHER int panel_warps() const { return kLarge ? kPanelWarps : any_panel_warps; }
-  ESPALIER_EITHER int row_warps() const { return kLarge ? kRowWarps : any_row_warps; }
-  ESPALIER_EITHER int threads() const { return 32 * panel_warps() * row_warps(); }
-  ESPALIER_EITHER int panels() const { return panel_warps() * kPanels; }
-  ESPALIER_EITHER int rows() const { return row_warps() * kTiles * 8; }
-  ESPALIER_EITHER int stage() const { return panels() * kWeights + rows() * kRow; }
-  ESPALIER_EITHER int bytes() const {
+  ESPALIER_EITHER constexpr int panel_warps() const { return kLarge ? kPanelWarps : any_panel_warps; }
+  ESPALIER_EITHER constexpr int row_warps() const { return kLarge ? kRowWarps : any_row_warps; }
+  ESPALIER_EITHER constexpr int threads() const { return 32 * panel_warps() * row_warps(); }
+  ESPALIER_EITHER constexpr int panels() const { return panel_warps() * kPanels; }
+  ESPALIER_EITHER constexpr int rows() const { return row_warps() * kTiles * 8; }
+  ESPALIER_EITHER constexpr int stage() const { return panels() * kWeights + rows() * kRow; }
+  // Behind stages and sums: where large tiles note the block's rows, so that registers are left for sums.
+  ESPALIER_EITHER constexpr int rows_at() const {
     const int sums = BlockSums{panels()}.bytes(rows());
     return sums > kSlots * stage() ? sums : kSlots * stage();
   }
+  ESPALIER_EITHER constexpr int bytes() const { return rows_at() + (kLarge ? kNoted : 0); }
+  static constexpr int kNoted = static_cast<int>(sizeof(BlockRows));
 };
 
 // Exact for sums below 2^22: added to the bits of 3 * 2^22 they give a float that is as much larger; to those of a number with
@@ -63,6 +67,7 @@ class Kernel {
         warp_row_(simt::thread() / 32 / plan.panel_warps() * kTiles * 8) {}
 
   ESPALIER_ON_DEVICE void run(bool two_bytes) {
+    if (Plan::kLarge && simt::thread() == 0) noted_rows() = rows_;
     pass_over_all();
     if constexpr (kTwoBytes<kPanels, kTiles>)
       if (two_bytes) pass_over_marked();
@@ -79,6 +84,9 @@ class Kernel {
   ESPALIER_ON_DEVICE int row(int index) const {
     const int last = rows_.end - rows_.begin - 1;
     return index < last ? index : last;
+  }
+  ESPALIER_ON_DEVICE BlockRows& noted_rows() const {
+    return *reinterpret_cast<BlockRows*>(simt::shared<std::uint8_t>() + plan_.rows_at());
   }
   ESPALIER_ON_DEVICE std::uint8_t* slot(int stage) const {
     return simt::shared<std::uint8_t>() + stage % Plan::kSlots * plan_.stage();
@@ -220,9 +228,11 @@ class Kernel {
     }
   }
 
+  // Large tiles work out again which warp's sums these are.
   ESPALIER_ON_DEVICE void finish() {
     const BlockSums sums{plan_.panels()};
-    const int g = simt::thread() % 32 / 4, t = simt::thread() % 4;
+    const int thread = Plan::kLarge ? simt::kept(simt::thread()) : simt::thread(), g = thread % 32 / 4, t = thread % 4;
+    const int panel = thread / 32 % plan_.panel_warps() * kPanels, row = thread / 32 / plan_.panel_warps() * kTiles * 8;
     simt::meet();  // others may still read what was staged
     ESPALIER_UNROLL(2)
     for (int p = 0; p < kPanels; ++p) {
@@ -230,12 +240,12 @@ class Kernel {
       for (int tile = 0; tile < kTiles; ++tile) {
         ESPALIER_UNROLL(2)
         for (int i = 0; i < 2; ++i)
-          *reinterpret_cast<Factors*>(sums.at(warp_row_ + 8 * tile + 2 * t + i, warp_panel_ + p, 2 * g)) = {
-              acc_[p][tile][i], acc_[p][tile][2 + i]};
+          *reinterpret_cast<Factors*>(sums.at(row + 8 * tile + 2 * t + i, panel + p, 2 * g)) = {acc_[p][tile][i],
+                                                                                                acc_[p][tile][2 + i]};
       }
     }
     simt::meet();
-    sums.finish(t_, rows_, first_panel_);
+    sums.finish(t_, Plan::kLarge ? noted_rows() : rows_, first_panel_);
   }
 
   const MatmulTask& t_;
@@ -248,11 +258,14 @@ class Kernel {
   float acc_[kPanels][kTiles][4] = {};
 };
 
-// Blocks that a multiprocessor's registers shall hold: as many as they do without spills.
+// Blocks that a multiprocessor's registers shall hold: as many as they do without spills, and as shared memory has room for.
 template <class Format, int kPanels, int kTiles>
-inline constexpr int kBlocks = kPanels * kTiles == 1                                                   ? 3
+inline constexpr int kWanted = kPanels * kTiles == 1                                                   ? 3
                                : Format::kGroups == 2 && (Format::kHasMinimum || Format::kBlock == 64) ? 1
                                                                                                        : 2;
+template <class Format, int kPanels, int kTiles>
+inline constexpr int kBlocks =
+    simt::blocks_with_room(kWanted<Format, kPanels, kTiles>, Layout<Format, kPanels, kTiles>{2, 4}.bytes());
 
 template <class Format, int kPanels, int kTiles>
 ESPALIER_GLOBAL ESPALIER_MOST_THREADS(256, kBlocks<Format, kPanels, kTiles>) void multiply(

@@ -104,9 +104,10 @@ ESPALIER_ON_DEVICE inline void finish_sum(const MatmulTask& t, const float* bias
 
 // The sums of a block of threads on their way out: float [row][16 of each panel | gap], in shared memory.
 struct BlockSums {
-  int panels;                                                    // from first_panel on; those of a pair both
-  ESPALIER_EITHER int pitch() const { return 16 * panels + 4; }  // eight rows' pairs of columns in different banks
-  ESPALIER_EITHER int bytes(int rows) const { return rows * pitch() * 4; }
+  int panels;  // from first_panel on; those of a pair both
+  // Puts eight rows' pairs of columns into different banks.
+  ESPALIER_EITHER constexpr int pitch() const { return 16 * panels + 4; }
+  ESPALIER_EITHER constexpr int bytes(int rows) const { return rows * pitch() * 4; }
   ESPALIER_ON_DEVICE float* at(int row, int panel, int column) const {
     return simt::shared<float>() + row * pitch() + 16 * panel + column;
   }

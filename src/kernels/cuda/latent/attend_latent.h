@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/latent/latent_stream.h"
 #include "kernels/cuda/simt/matrices.h"
+#include "kernels/cuda/simt/multiprocessor.h"
 
 namespace espalier::cuda::latent {
 
@@ -331,14 +332,17 @@ class Latent {
 template <class Shape>
 ESPALIER_GLOBAL ESPALIER_MOST_THREADS(kThreads, 1) void attend_latent(AttendTask task, const AttendedTile* tiles,
                                                                       int tile_count, TensorCut cut, int query_parts) {
-  const Tile tile(task);
-  const int part = simt::block_y() / query_parts, first = simt::block_y() % query_parts * Shape::kQueries;
-  tile.find(tiles[simt::block_x() % tile_count], cut, part / cut.parts, part % cut.parts, simt::block_x() / tile_count);
-  if constexpr (Shape::kMayChoose) {
-    const Choice choice(task, LatentRoom<Shape>::choice_at());
-    if (choice.is_there()) choice.begin(simt::block_x() / tile_count);
+  if constexpr (Shape::kLeastShared <= simt::kSharedBytes) {
+    const Tile tile(task);
+    const int part = simt::block_y() / query_parts, first = simt::block_y() % query_parts * Shape::kQueries;
+    tile.find(tiles[simt::block_x() % tile_count], cut, part / cut.parts, part % cut.parts,
+              simt::block_x() / tile_count);
+    if constexpr (Shape::kMayChoose) {
+      const Choice choice(task, LatentRoom<Shape>::choice_at());
+      if (choice.is_there()) choice.begin(simt::block_x() / tile_count);
+    }
+    if (first < Tile::facts().queries) Latent<Shape>(tile, first).run();
   }
-  if (first < Tile::facts().queries) Latent<Shape>(tile, first).run();
 }
 
 }  // namespace espalier::cuda::latent

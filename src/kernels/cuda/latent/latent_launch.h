@@ -4,6 +4,8 @@
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/attention_launches.h"
 #include "kernels/cuda/latent/attend_latent.h"
 
@@ -12,7 +14,7 @@ namespace espalier::cuda::latent {
 template <class Shape>
 bool launch_shape(simt::Stream stream, const LatentTiles& of) {
   const auto bytes = static_cast<std::size_t>(LatentRoom<Shape>(of.task->dims).bytes());
-  if (bytes > of.most_shared) return false;
+  if (std::max(bytes, Shape::kLeastShared) > of.most_shared) return false;
   const AttendTask& t = *of.task;
   const int query_parts = (of.queries + Shape::kQueries - 1) / Shape::kQueries;
   simt::launch(stream,

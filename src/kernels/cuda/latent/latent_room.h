@@ -41,6 +41,8 @@ struct LatentShape {
   static constexpr int kPasses = kMostParts / kTogether;  // until all are
   static constexpr int kEights = 2 * kTogether;           // of a thread's elements, in a pass
   static constexpr bool kMayChoose = kTiles < 4;          // has registers left for a choice of positions
+  // It is for multiprocessors with so much shared memory at least; where all of an architecture have less, it has no code.
+  static constexpr std::size_t kLeastShared = kKept && kTiles == 4 ? 128 * 1024 : 0;
   static_assert(kTiles / kRowTiles * kAcross == kWarps);
 };
 
