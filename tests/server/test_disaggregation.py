@@ -295,6 +295,22 @@ class PrefillAndDecode(unittest.TestCase):
             nothing = {**wanted()[0], "bootstrap_host": None, "bootstrap_port": None, "bootstrap_room": None}
             self.assertEqual([told(second.post("/generate", nothing).json)], self.expected[0])
 
+    def test_flags_of_a_mode_without_one_are_told(self):
+        with Server(*FLAGS, "--disaggregation-bootstrap-port", "8999", "--disaggregation-timeout", "7") as server:
+            self.assertRegex(server.text(), "without effect without --disaggregation-mode prefill or decode: "
+                             "--disaggregation-bootstrap-port, --disaggregation-timeout")
+        with decode("--disaggregation-timeout", "7") as server:
+            self.assertNotIn("without effect", server.text())
+
+    def test_a_model_that_generates_no_text_hands_nothing_on(self):
+        for mode in ("prefill", "decode"):
+            for model in (MODEL.parent / "emb-text-minilm", MODEL):
+                server = Server("--is-embedding", "--disaggregation-mode", mode, "--disaggregation-bootstrap-port", str(free_port()),
+                                model=model, wait=False)
+                self.assertEqual(server.process.wait(60), 2, server.text())
+                self.assertRegex(server.text(), f"--disaggregation-mode {mode}: .* generates no text here")
+                server.kill()
+
     def test_a_mode_that_there_is_not_is_refused(self):
         server = Server("--disaggregation-mode", "both", wait=False)
         self.assertEqual(server.process.wait(60), 2)
