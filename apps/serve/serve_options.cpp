@@ -181,15 +181,21 @@ Result<> check_word(std::string& word, std::string_view flag, std::string_view a
 }  // namespace
 
 std::string ServeOptions::notice() const {
-  std::string names;
+  std::string names, of_a_mode;
+  const EngineOptions usual;
+  if (engine.disaggregation_mode == "null" && engine.disaggregation_port != usual.disaggregation_port)
+    of_a_mode = "--disaggregation-bootstrap-port";
+  if (engine.disaggregation_mode == "null" && engine.disaggregation_seconds != usual.disaggregation_seconds)
+    of_a_mode += of_a_mode.empty() ? "--disaggregation-timeout" : ", --disaggregation-timeout";
+  if (!of_a_mode.empty()) of_a_mode = "without effect without --disaggregation-mode prefill or decode: " + of_a_mode;
   for (const auto& entry : foreign) {
     if (entry.option->count() == 0 || !entry.flag->refusal.empty()) continue;
     names += (names.empty() ? "--" : ", --") + entry.option->get_lnames().front();
   }
   if (engine.dummy_type != "auto" && engine.load_format != "dummy") names += names.empty() ? "--dtype" : ", --dtype";
-  return names.empty()
-             ? names
-             : fmt::format("without effect here (they tune other engines, or a checkpoint decides): {}", names);
+  if (names.empty()) return of_a_mode;
+  return fmt::format("without effect here (they tune other engines, or a checkpoint decides): {}{}{}", names,
+                     of_a_mode.empty() ? "" : "; ", of_a_mode);
 }
 
 Result<> ServeOptions::check_foreign() const {

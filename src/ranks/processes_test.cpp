@@ -539,6 +539,64 @@ TEST_F(MpiProcesses, AKilledRankEndsAll) {
   }
 }
 
+TEST_F(MpiProcesses, AFrozenRankEndsTheGroupWithALineOfEachNode) {
+  for (const auto& [size, frozen] : {std::pair{2, 0}, {2, 1}, {4, 0}, {4, 1}, {4, 2}, {4, 3}}) {
+    const Words start = mpirun(2);
+    if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+    Running ranks(
+        start +
+        Words{program(), "--tp-size", std::to_string(size), "--silence", "2000", "--hold", std::to_string(frozen)} +
+        seeded());
+    ASSERT_TRUE(ranks.wait_for("right", size)) << ranks.text();
+    const int pid = ranks.held();
+    ::kill(pid, SIGSTOP);
+    const int code = ranks.wait();
+    EXPECT_TRUE(code != 0 && code != -1) << ranks.text();
+    EXPECT_EQ(ranks.count("; the group ends"), size == 2 ? 1 : 2)
+        << ranks.text();  // of a node of one rank, nobody is left
+    const bool is_first = frozen % (size / 2) == 0;
+    EXPECT_EQ(ranks.count("has not been heard of for"), is_first ? 1 : 0) << ranks.text();
+    if (is_first)
+      EXPECT_THAT(ranks.text(), HasSubstr("bytes) waits for it: it is frozen"));
+    else
+      EXPECT_EQ(ranks.count(fmt::format("rank {} of 4 (pid {}", frozen, pid)), 2) << ranks.text();
+  }
+}
+
+TEST_F(MpiProcesses, ARankThatComputesForLongIsWaitedFor) {
+  const Words start = mpirun(2);
+  if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+  Running ranks(start + Words{program(), "--tp-size", "2", "--silence", "1000", "--hold", "1"} + seeded());
+  ASSERT_TRUE(ranks.wait_for("waits for rank 1")) << ranks.text();
+  const int pid = ranks.held();
+  std::this_thread::sleep_for(3s);
+  ::kill(pid, SIGKILL);
+  ranks.wait();
+  EXPECT_EQ(ranks.count("the group ends"), 0) << ranks.text();
+}
+
+TEST_F(MpiProcesses, ARankThatLeavesWhereOthersWaitEndsTheGroup) {
+  for (const int leaver : {0, 2}) {
+    const Words start = mpirun(2);
+    if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+    Running ranks(start + Words{program(), "--tp-size", "4", "--silence", "1000", "--leave", std::to_string(leaver)} +
+                  seeded());
+    const int code = ranks.wait();
+    EXPECT_TRUE(code != 0 && code != -1) << ranks.text();
+    EXPECT_THAT(ranks.text(), HasSubstr("left while others waited for it; the group ends"));
+  }
+}
+
+TEST_F(MpiProcesses, ARankThatIsFrozenWhenOthersLeaveKeepsNobody) {
+  const Words start = mpirun(3);
+  if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";
+  Running ranks(start + Words{program(), "--tp-size", "3", "--silence", "1000", "--stay", "1"} + seeded());
+  ::kill(ranks.held(), SIGSTOP);
+  const int code = ranks.wait();
+  EXPECT_TRUE(code != 0 && code != -1) << ranks.text();
+  EXPECT_EQ(ranks.count("rank 1 of 3 (pid"), 2) << ranks.text();
+}
+
 TEST_F(MpiProcesses, AnotherVersionIsToldOnBothSides) {
   const Words start = mpirun(1);
   if (start.empty()) GTEST_SKIP() << "no mpirun, or no libespalier_mpi.so beside the program (make mpi)";

@@ -4,9 +4,11 @@
 //   rank_program [--tp-size N] [--nnodes N] [--node-rank R] [--dist-init-addr A] [--dist-backend B]
 //                [--seed N] [--operations N] [--most BYTES] [--version V] [--key K] [--secret S]
 //                [--silence MS] [--start-limit MS] [--hold R] [--fail-before-joining R] [--leave R]
+//                [--stay R]
 //
 // --hold R: afterwards all but rank R wait in a barrier for it; R writes "held PID" and never comes. Others write whom they wait
-// for, once. --leave R: rank R says goodbye where others still wait.
+// for, once. --leave R: rank R says goodbye where others still wait. --stay R: the others say goodbye, and R writes "held PID" and
+// does not.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -55,12 +57,14 @@ int refused(const Error& error) {
   return error.exit_code();
 }
 
+[[noreturn]] void stay() {
+  say(fmt::format("held {}", ::getpid()));
+  for (;;) ::pause();
+}
+
 // Until the group ends, which ends the process.
 void hold(Collective& group, int held) {
-  if (group.rank() == held) {
-    say(fmt::format("held {}", ::getpid()));
-    for (;;) ::pause();
-  }
+  if (group.rank() == held) stay();
   std::jthread watch([&group](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       if (const auto late = group.waiting_for())
@@ -111,6 +115,7 @@ Result<int> run(const Arguments& arguments) {
   if (arguments.number("operations", 100) == 100) compare_links(*group, plan);
   if (const int held = arguments.number("hold", -1); held >= 0) hold(*group, held);
   if (const int leaver = arguments.number("leave", -1); leaver >= 0 && leaver != group->rank()) group->barrier();
+  if (group->rank() == arguments.number("stay", -1)) stay();
   group.reset();
   started.end(10);
   return wrong ? 1 : 0;

@@ -257,6 +257,60 @@ class PrefillAndDecode(unittest.TestCase):
             for _ in range(3):
                 self.assertEqual(answers(pair, wanted()), self.expected)
 
+    def test_wrong_types_of_what_a_router_says_are_refused(self):
+        wrong = {"bootstrap_room": ("7", 1.5, True, {}, -1, 1 << 64, ["7"], [[1]], [], [1, 2]),
+                 "bootstrap_port": ("8998", 1.5, False, 65536, -1, ["8998"], [1, 2]),
+                 "bootstrap_host": (7, True, {}, [7], ["127.0.0.1", "127.0.0.1"])}
+        one = ("/generate", {"input_ids": prompt(1), "sampling_params": LONG})
+        routes = (one, ("/v1/completions", {"prompt": prompt(1), "max_tokens": 2}),
+                  ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 2}))
+        for mode in (prefill, decode):
+            with mode() as server:
+                port = getattr(server, "bootstrap", 8998)
+                for path, body in routes:
+                    for name, values in wrong.items():
+                        for value in values:
+                            with self.subTest(path=path, mode=mode.__name__, name=name, value=value):
+                                reply = server.post(path, {**handed(body, port), name: value})
+                                self.assertEqual(reply.status, 400, reply.body)
+                                self.assertIn(name, reply.body.decode())
+                two = {"input_ids": [prompt(1), prompt(2)], "sampling_params": LONG}
+                for name, value in (("bootstrap_room", [1]), ("bootstrap_room", [1, 2, 3]), ("bootstrap_room", [1, "2"]),
+                                    ("bootstrap_port", [port, "8998"]), ("bootstrap_host", ["127.0.0.1", 7])):
+                    with self.subTest(mode=mode.__name__, name=name, value=value):
+                        reply = server.post("/generate", {**handed(two, port, 2), name: value})
+                        self.assertEqual(reply.status, 400, reply.body)
+                        self.assertIn(name, reply.body.decode())
+        with Server(*FLAGS) as server:  # without a mode nothing looks at them
+            self.assertEqual(server.post(one[0], {**one[1], "bootstrap_room": "7", "bootstrap_port": {}}).status, 200)
+
+    def test_what_a_router_says_of_several_answers_is_taken(self):
+        """One room for each answer of a chat, as sglang-router sends them, and null for what is not said."""
+        with prefill() as first, decode() as second:
+            chat = {"messages": [{"role": "user", "content": "a" * 90}], "max_tokens": 4, "n": 3, "temperature": 0}
+            expected = [choice["message"] for choice in self.alone.post("/v1/chat/completions", chat).json["choices"]]
+            reply = Pair(first, second).post("/v1/chat/completions", chat, 3)
+            self.assertEqual([choice["message"] for choice in reply.json["choices"]], expected)
+            self.assertGreater(metrics(second, "pulled_tokens_total")[0], 0)
+            nothing = {**wanted()[0], "bootstrap_host": None, "bootstrap_port": None, "bootstrap_room": None}
+            self.assertEqual([told(second.post("/generate", nothing).json)], self.expected[0])
+
+    def test_flags_of_a_mode_without_one_are_told(self):
+        with Server(*FLAGS, "--disaggregation-bootstrap-port", "8999", "--disaggregation-timeout", "7") as server:
+            self.assertRegex(server.text(), "without effect without --disaggregation-mode prefill or decode: "
+                             "--disaggregation-bootstrap-port, --disaggregation-timeout")
+        with decode("--disaggregation-timeout", "7") as server:
+            self.assertNotIn("without effect", server.text())
+
+    def test_a_model_that_generates_no_text_hands_nothing_on(self):
+        for mode in ("prefill", "decode"):
+            for model in (MODEL.parent / "emb-text-minilm", MODEL):
+                server = Server("--is-embedding", "--disaggregation-mode", mode, "--disaggregation-bootstrap-port", str(free_port()),
+                                model=model, wait=False)
+                self.assertEqual(server.process.wait(60), 2, server.text())
+                self.assertRegex(server.text(), f"--disaggregation-mode {mode}: .* generates no text here")
+                server.kill()
+
     def test_a_mode_that_there_is_not_is_refused(self):
         server = Server("--disaggregation-mode", "both", wait=False)
         self.assertEqual(server.process.wait(60), 2)

@@ -41,6 +41,13 @@ def alone(*flags):
     return _alone[flags]
 
 
+def ranks_below(pid, count):
+    """The servers that a launcher has started, in the order of their numbers; of MPI's processes of one rank, of their ranks."""
+    ranks = [each for each in descendants_of(pid) if b"serve" in pathlib.Path(f"/proc/{each}/cmdline").read_bytes()]
+    assert len(ranks) == count, ranks
+    return sorted(ranks)
+
+
 class RankCase(unittest.TestCase):
     def expect_one_processs_answers(self, server, talk, *flags):
         self.assertEqual(server.get("/get_server_info").json["ranks_talk"], talk)
@@ -84,12 +91,6 @@ class MpiCase:
         self.addCleanup(server.kill)
         return server
 
-    def ranks_of(self, server):
-        """Those of two processes of one rank, as MPI numbers them."""
-        ranks = [pid for pid in descendants_of(server.process.pid) if b"serve" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
-        self.assertEqual(len(ranks), 2)
-        return sorted(ranks)
-
     def test_answers_are_one_processs(self):
         for kind in KINDS:
             for processes, size, talk, flags in ((2, 2, "mpi", ()), (4, 4, "mpi", ()), (4, 4, "mpi", ALL_AT_ONCE),
@@ -105,19 +106,18 @@ class MpiCase:
     def test_a_rank_that_is_killed_ends_all(self):
         server = self.start(2, "--tp-size", "2")
         self.streaming(server)
-        ranks = self.ranks_of(server)
+        ranks = ranks_below(server.process.pid, 2)
         os.kill(ranks[1], signal.SIGKILL)
         self.assertNotEqual(server.process.wait(PATIENCE), 0)
         # MPICH's mpirun ends the others so quickly that it may name one of them.
         self.assertRegex(server.text(), r"process rank 1 with PID|rank 1 of 2|Killed \(signal 9\)")
         self.assertTrue(wait_until_gone(ranks))
 
-    def test_a_rank_that_is_frozen_is_named_and_may_go_on(self):
-        """MPI sees no frozen process; the watchdog tells for whom a step waits."""
+    def test_a_rank_that_is_frozen_for_a_while_is_named_and_goes_on(self):
         server = self.start(2, "--tp-size", "2")
         body = {"input_ids": [3, 4, 5], "sampling_params": {"temperature": 0, "max_new_tokens": 9}}
         expected = server.generate(**body)["output_ids"]
-        frozen = self.ranks_of(server)[1]
+        frozen = ranks_below(server.process.pid, 2)[1]
         os.kill(frozen, signal.SIGSTOP)
         with server.open_stream("/generate", body) as waiting:
             began = time.monotonic()
@@ -127,6 +127,36 @@ class MpiCase:
             os.kill(frozen, signal.SIGCONT)
             self.assertIn(b"200", waiting.recv(100))
         self.assertEqual(server.generate(**body)["output_ids"], expected)
+
+    def test_a_rank_that_stays_frozen_ends_all(self):
+        """Between requests, in the middle of one; the process that answers, and the other."""
+        for frozen, busy in ((1, True), (1, False), (0, False)):
+            with self.subTest(rank=frozen, busy=busy):
+                server = self.start(2, "--tp-size", "2")
+                if busy:
+                    self.streaming(server)
+                ranks = ranks_below(server.process.pid, 2)
+                os.kill(ranks[frozen], signal.SIGSTOP)
+                self.assertNotEqual(server.process.wait(PATIENCE), 0)
+                told = [line for line in server.text().splitlines() if "the group ends" in line]
+                self.assertEqual(len(told), 1, server.text())
+                self.assertRegex(told[0], rf"rank {frozen} of 2 \(pid {ranks[frozen]}, host .*\) has not been heard of for .*"
+                                 + ("bytes\\) waits for it" if busy else ""))
+                self.assertTrue(wait_until_gone(ranks), server.text())
+
+    def test_a_rank_that_is_frozen_among_several_of_a_process_ends_all_with_a_line_of_each(self):
+        server = self.start(2, "--tp-size", "4")
+        self.streaming(server)
+        ranks = ranks_below(server.process.pid, 4)
+        first = min(ranks)
+        frozen = max(pid for pid in descendants_of(first) if pid in ranks)  # one that mpirun does not know
+        os.kill(frozen, signal.SIGSTOP)
+        self.assertNotEqual(server.process.wait(PATIENCE), 0)
+        told = [line for line in server.text().splitlines() if "the group ends" in line]
+        self.assertEqual(len(told), 2, server.text())
+        for line in told:
+            self.assertRegex(line, rf"rank [13] of 4 \(pid {frozen}, host .*has shown no sign of life")
+        self.assertTrue(wait_until_gone(ranks), server.text())
 
     def test_ranks_that_compute_otherwise_do_not_come_together(self):
         other = ("-np", "1", BINARY, "serve", str(MODEL), "--tp-size", "2", *DEFAULT)
@@ -173,28 +203,51 @@ class NetworkNamespaces(RankCase):
                     self.assertEqual(one.stop(), 0, one.text())
                     self.assertEqual(other.process.wait(PATIENCE), 0, other.text())
 
-    def test_answers_over_openmpi_are_one_processs(self):
+    def over_openmpi(self, *flags):
+        """A server whose two processes mpirun starts, one on each host."""
         mpi = Mpi.find("OpenMPI")
         if isinstance(mpi, str):
             self.skipTest(mpi)
         self.addCleanup(mpi.library.cleanup)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
         network = self.hosts.ADDRESSES[0].rsplit(".", 1)[0] + ".0/24"
-        with tempfile.TemporaryDirectory() as folder:
-            words = [*mpi.words(2), "--host", ",".join(self.hosts.ADDRESSES), "-x", "ESPALIER_DEVICE_DIR",
-                     "--mca", "plm_rsh_agent", str(self.hosts.agent(folder)), "--mca", "btl", "tcp,self",
-                     "--mca", "btl_tcp_if_include", network, "--mca", "oob_tcp_if_include", network]
-            for kind in KINDS:
-                for size, talk, flags in ((2, "mpi", ()), (4, "shared memory and mpi", ALL_AT_ONCE)):
-                    with self.subTest(kind=kind, size=size, flags=flags):
-                        before = self.hosts.crossed()
-                        server = ServerOnHost(self.hosts, 0, *kind, *flags, "--tp-size", str(size), "--dist-backend", "mpi",
-                                              launcher=words, env=mpi.environment)
-                        self.addCleanup(server.kill)
-                        self.expect_one_processs_answers(server, talk, *kind, *flags)
-                        self.assertGreater(self.hosts.crossed() - before, 1_000_000)
-                        ranks = descendants_of(server.process.pid)
-                        server.stop()
-                        self.assertTrue(wait_until_gone(ranks))
+        words = [*mpi.words(2), "--host", ",".join(self.hosts.ADDRESSES), "-x", "ESPALIER_DEVICE_DIR",
+                 "--mca", "plm_rsh_agent", str(self.hosts.agent(folder.name)), "--mca", "btl", "tcp,self",
+                 "--mca", "btl_tcp_if_include", network, "--mca", "oob_tcp_if_include", network]
+        server = ServerOnHost(self.hosts, 0, *flags, "--dist-backend", "mpi", launcher=words, env=mpi.environment)
+        self.addCleanup(server.kill)
+        return server
+
+    def test_answers_over_openmpi_are_one_processs(self):
+        for kind in KINDS:
+            for size, talk, flags in ((2, "mpi", ()), (4, "shared memory and mpi", ALL_AT_ONCE)):
+                with self.subTest(kind=kind, size=size, flags=flags):
+                    before = self.hosts.crossed()
+                    server = self.over_openmpi(*kind, *flags, "--tp-size", str(size))
+                    self.expect_one_processs_answers(server, talk, *kind, *flags)
+                    self.assertGreater(self.hosts.crossed() - before, 1_000_000)
+                    ranks = descendants_of(server.process.pid)
+                    server.stop()
+                    self.assertTrue(wait_until_gone(ranks))
+
+    def test_a_link_that_goes_down_under_openmpi_ends_the_ranks_of_both_hosts(self):
+        """mpirun itself waits for the other host's daemon, as it likes; the other host's line has no way to it."""
+        for busy in (True, False):
+            with self.subTest(busy=busy):
+                server = self.over_openmpi("--tp-size", "4")
+                if busy:
+                    self.streaming(server)
+                ranks = ranks_below(server.process.pid, 4)
+                self.hosts.cut()
+                try:
+                    self.assertTrue(wait_until_gone(ranks, PATIENCE), server.text())
+                finally:
+                    self.hosts.mend()
+                told = [line for line in server.text().splitlines() if "the group ends" in line]
+                self.assertGreaterEqual(len(told), 1, server.text())
+                self.assertRegex(told[0], r"ranks 2 to 3 of 4 \(pid .*has not been heard of for .*it is frozen, or the link to it is down")
+                server.kill()
 
     def test_a_link_that_goes_down_ends_both_hosts_with_a_line_each(self):
         one, other = self.pair(4)

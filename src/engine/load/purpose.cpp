@@ -75,6 +75,12 @@ Result<std::optional<PooledInfo>> choose_purpose(const EngineOptions& options,
     spec.pooled.reset();
     return std::optional<PooledInfo>();
   }
+  if (options.disaggregation_mode != "null")
+    return bad_request(
+        fmt::format("--disaggregation-mode {}: {} generates no text here, so that nothing of a prompt is handed on; "
+                    "leave the flag out",
+                    options.disaggregation_mode, config.class_name),
+        "disaggregation_mode");
   PooledInfo info;
   if (config.head == Head::classification) {
     info = scores(config_json, config);

@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kHelloBytes = 8192;  // the longest hello, and its length
+constexpr auto kForOtherLines = 500ms;     // that others write why the group ends, before all are aborted
 constexpr const char* kFile = "libespalier_mpi.so";
 
 // What goes before a piece of a message.
@@ -56,7 +57,8 @@ Result<const EspalierMpiTable*> load() {
 std::atomic<const EspalierMpiTable*> aborting = nullptr;
 
 void abort_others(int code) {
-  ::alarm(2);  // where MPI cannot
+  std::this_thread::sleep_for(kForOtherLines);
+  ::alarm(1);  // where MPI cannot
   aborting.load()->abort(code);
 }
 
@@ -77,6 +79,7 @@ Result<std::unique_ptr<MpiLinks>> MpiLinks::open(const RankPlan& plan, const Gro
         "dist-backend");
   std::unique_ptr<MpiLinks> links(new MpiLinks(plan, *table));
   ESP_CHECK(links->greet(options));
+  ESP_TRY(links->beats_, MpiBeats::start(plan, links->peers_, links->port_, options.silence));
   aborting = table;
   before_exit(abort_others);
   return links;
@@ -90,7 +93,7 @@ Result<> MpiLinks::greet(const GroupOptions& options) {
   mine.resize(kHelloBytes);
   std::string all(kHelloBytes * static_cast<std::size_t>(plan_.nodes), '\0');
   std::array<char, 512> why{};
-  if (table_.gather(mine.data(), mine.size(), all.data(), why.data(), why.size()) != 0)
+  if (port_.table.gather(mine.data(), mine.size(), all.data(), why.data(), why.size()) != 0)
     return refused(Error::Kind::network, fmt::format("MPI cannot gather: {}", why.data()));
   for (int node = 0; node < plan_.nodes; ++node) {
     WireReader reader(std::string_view(all).substr(kHelloBytes * static_cast<std::size_t>(node), kHelloBytes));
@@ -103,9 +106,18 @@ Result<> MpiLinks::greet(const GroupOptions& options) {
   return success();
 }
 
+// MPI ends only when all do: who is frozen must not keep the others.
 MpiLinks::~MpiLinks() {
+  if (beats_ && !stopped_)
+    if (const auto left = beats_->leave(); !left.ok()) log_and_exit(left.error(), true);
+  beats_.reset();
   before_exit(nullptr);
-  if (!stopped_) table_.end();
+  if (!stopped_) port_.table.end();
+}
+
+void MpiLinks::stop() {
+  stopped_ = true;
+  beats_->stop();
 }
 
 void MpiLinks::give(int node, std::span<const std::byte> bytes) {
@@ -118,34 +130,48 @@ void MpiLinks::take(int node, std::span<std::byte> bytes) {
 }
 
 bool MpiLinks::fail(int node, const std::string& how) {
-  if (stopped_ || !lost_) return false;
-  lost_({Error::Kind::network,
-         fmt::format("rank {} of {}: MPI: {}; the group ends", plan_.rank, plan_.size, how),
-         {},
-         {}},
-        node);
+  if (!stopped_) beats_->lose(node, fmt::format("and rank {}: MPI: {}", plan_.rank, how));
   return false;
 }
 
-bool MpiLinks::move_all(int awaited) {
-  awaited_ = awaited;
+int MpiLinks::begin_to_move(std::uint32_t op, std::span<char> why) {
+  std::uint64_t bytes = 0;
+  for (const EspalierMpiPart& part : parts_) bytes += part.bytes;
+  port_.bytes.store(bytes, std::memory_order_relaxed);
+  port_.op.store(op, std::memory_order_release);
+  port_.awaited.store(parts_.front().peer, std::memory_order_release);
+  const std::scoped_lock lock(port_.calls);
+  return port_.table.start(parts_.data(), parts_.size(), why.data(), why.size());
+}
+
+// As the table's done().
+int MpiLinks::look(std::span<char> why) {
+  EspalierMpiMoved moved{};
+  const std::scoped_lock lock(port_.calls);
+  const int done = port_.table.done(&moved, why.data(), why.size());
+  if (moved.pieces > 0) port_.pieces.fetch_add(moved.pieces, std::memory_order_relaxed);
+  if (done == 0) port_.awaited.store(moved.awaited, std::memory_order_release);
+  return done;
+}
+
+bool MpiLinks::move_all(std::uint32_t op) {
   std::array<char, 512> why{};
-  int done = table_.start(parts_.data(), parts_.size(), why.data(), why.size()) != 0 ? -1 : 0;
+  int done = begin_to_move(op, why) != 0 ? -1 : 0;
   patience_.begin();
   auto pause = 20us;
   while (done == 0 && !stopped_.load(std::memory_order_relaxed)) {
-    done = table_.done(why.data(), why.size());
+    done = look(why);
     if (done != 0 || patience_.look_again()) continue;
     std::this_thread::sleep_for(pause);
     pause = std::min<std::chrono::microseconds>(2 * pause, 1000us);
   }
   parts_.clear();
-  awaited_ = -1;
+  const int awaited = port_.awaited.exchange(-1);
   return done == 1 || (done < 0 && fail(awaited, why.data()));
 }
 
 // Empty parts are not sent; but all give each other something, so that nobody is ahead.
-bool MpiLinks::exchange(std::uint32_t, const GivenParts& given, const std::vector<TakenParts>& taken) {
+bool MpiLinks::exchange(std::uint32_t op, const GivenParts& given, const std::vector<TakenParts>& taken) {
   const auto add = [&](int node, const auto& parts, auto each) {
     bool any = false;
     for (const auto& part : parts) {
@@ -160,7 +186,7 @@ bool MpiLinks::exchange(std::uint32_t, const GivenParts& given, const std::vecto
     add(node, taken[static_cast<std::size_t>(node)], [&](int to, auto part) { take(to, part); });
     add(node, given, [&](int to, auto part) { give(to, part); });
   }
-  return move_all((plan_.node + 1) % plan_.nodes);
+  return move_all(op);
 }
 
 bool MpiLinks::send(std::uint32_t op, std::uint64_t length, std::span<const std::byte> piece) {
@@ -170,14 +196,14 @@ bool MpiLinks::send(std::uint32_t op, std::uint64_t length, std::span<const std:
     give(node, bytes_of(head));
     if (!piece.empty()) give(node, piece);
   }
-  return move_all((plan_.node + 1) % plan_.nodes);
+  return move_all(op);
 }
 
 std::optional<std::uint64_t> MpiLinks::receive(std::uint32_t op, int node, std::uint64_t offset,
                                                std::span<std::byte> room) {
   PieceHead head;
   take(node, bytes_of(head));
-  if (!move_all(node)) return std::nullopt;
+  if (!move_all(op)) return std::nullopt;
   const std::size_t bytes = std::min<std::uint64_t>(room.size(), head.length - std::min(offset, head.length));
   if (head.op != op || head.bytes != bytes) {
     fail(node, fmt::format("{} bytes of operation {} came where {} of {} were due", head.bytes, head.op, bytes, op));
@@ -185,7 +211,7 @@ std::optional<std::uint64_t> MpiLinks::receive(std::uint32_t op, int node, std::
   }
   if (bytes > 0) {
     take(node, room.first(bytes));
-    if (!move_all(node)) return std::nullopt;
+    if (!move_all(op)) return std::nullopt;
   }
   return head.length;
 }

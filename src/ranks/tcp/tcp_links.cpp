@@ -256,16 +256,6 @@ bool TcpLinks::closed(Peer& peer) {
 
 // --- control ----------------------------------------------------------------------------------------------------------------
 
-void TcpLinks::watch(Lost lost) {
-  std::optional<std::pair<Error, int>> early;
-  {
-    const std::scoped_lock lock(control_);
-    lost_ = std::move(lost);
-    early = std::move(early_);
-  }
-  if (early) lost_(early->first, early->second);
-}
-
 void TcpLinks::end(const Error& why) {
   const std::string body = WireWriter().number(static_cast<std::uint64_t>(why.kind), 1).text(why.message).bytes;
   const std::scoped_lock lock(control_);
@@ -367,18 +357,8 @@ void TcpLinks::lose(Peer& peer, std::string_view how) {
 
 // Nobody's call returns before the group has ended: whoever is told ends it, and then stops us.
 void TcpLinks::tell_lost(const Error& why, int node) {
-  if (told_.exchange(true)) {
-    for (const auto until = Clock::now() + 1s; !stopped_ && Clock::now() < until;) std::this_thread::sleep_for(1ms);
-    return;
-  }
-  Lost lost;
-  {
-    const std::scoped_lock lock(control_);
-    lost = lost_;
-    if (!lost) early_.emplace(why, node);
-  }
-  if (lost) lost(why, node);
-  stop();
+  if (loss_.tell(why, node)) return stop();
+  for (const auto until = Clock::now() + 1s; !stopped_ && Clock::now() < until;) std::this_thread::sleep_for(1ms);
 }
 
 }  // namespace espalier::ranks

@@ -18,6 +18,7 @@
 #include "base/sockets/byte_run.h"
 #include "base/system/wake_descriptor.h"
 #include "ranks/links/links.h"
+#include "ranks/links/loss_word.h"
 #include "ranks/patience.h"
 #include "ranks/rank_plan.h"
 #include "ranks/tcp/meeting.h"
@@ -41,7 +42,7 @@ class TcpLinks final : public Links {
 
   std::string_view name() const override { return "tcp"; }
   LinkPeer peer(int node) const override;
-  void watch(Lost lost) override;
+  void watch(Lost lost) override { loss_.watch(std::move(lost)); }
   bool exchange(std::uint32_t op, const GivenParts& given, const std::vector<TakenParts>& taken) override;
   bool send(std::uint32_t op, std::uint64_t length, std::span<const std::byte> piece) override;
   std::optional<std::uint64_t> receive(std::uint32_t op, int node, std::uint64_t offset,
@@ -86,9 +87,8 @@ class TcpLinks final : public Links {
   int most_silent_rounds_ = 0;
   Patience patience_;
   WakeDescriptor wake_;
-  Lost lost_;
-  std::optional<std::pair<Error, int>> early_;  // what was lost before anybody watched
-  std::atomic<bool> stopped_ = false, told_ = false;
+  LossWord loss_;
+  std::atomic<bool> stopped_ = false;
   std::atomic<int> awaited_ = -1;
   std::atomic<std::uint64_t> sent_ = 0;
   std::atomic<std::uint32_t> begun_ = 0;  // the operation that we send

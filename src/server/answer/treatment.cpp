@@ -34,27 +34,55 @@ std::string host_of(std::string text) {
   return is_name && text.size() <= kMostHostBytes ? text : std::string();
 }
 
+// Answers to each prompt: sglang-router sends so many entries for a chat.
+std::size_t answers_to_each(const Json& body) {
+  const Json* sampling = find_field(body, "sampling_params");
+  for (const Json* object : {&body, sampling}) {
+    const Json* n = object != nullptr && object->is_object() ? find_field(*object, "n") : nullptr;
+    if (n != nullptr && n->is_number_unsigned()) return n->get<std::size_t>();
+  }
+  return 1;
+}
+
+// What a field says of prompt i; null: nothing.
+Result<const Json*> said_of(const Json& body, std::string_view name, std::size_t i, std::size_t prompts) {
+  const Json* value = find_field(body, name);
+  if (value == nullptr || !value->is_array()) return value;
+  const std::size_t entries = value->size();
+  if (prompts != kAnyNumber && entries != prompts && (prompts > 1 || entries != answers_to_each(body)))
+    return bad_request(fmt::format("{} has {} entries for {} prompt(s); send one value for all, or one per prompt",
+                                   name, entries, prompts),
+                       std::string(name));
+  return i < entries && !(*value)[i].is_null() ? &(*value)[i] : nullptr;
+}
+
+Result<std::optional<std::int64_t>> number_of(const Json& body, std::string_view name, std::size_t i,
+                                              std::size_t prompts, std::int64_t most) {
+  ESP_TRY(const Json* value, said_of(body, name, i, prompts));
+  if (value == nullptr) return std::optional<std::int64_t>();
+  ESP_TRY(const std::int64_t number, as_integer(*value, name, {0, most}));
+  return std::optional(number);
+}
+
 }  // namespace
 
-std::optional<Handoff> handoff_of(const Call& call, std::size_t i) {
-  if (!call.model || !call.model->engine) return std::nullopt;
+Result<std::optional<Handoff>> handoff_of(const Call& call, std::size_t i, std::size_t prompts) {
+  if (!call.model || !call.model->engine) return std::optional<Handoff>();
   const std::string& mode = call.model->engine->options().disaggregation_mode;
-  if (mode == "null" || !call.body.is_object()) return std::nullopt;
-  const auto field = [&](std::string_view name) -> const Json* {
-    const Json* value = find_field(call.body, name);
-    if (value == nullptr || !value->is_array()) return value;
-    return i < value->size() ? &(*value)[i] : nullptr;
-  };
-  const Json *const host = field("bootstrap_host"), *const port = field("bootstrap_port"),
-                    *const room = field("bootstrap_room");
-  if (room == nullptr || !room->is_number_integer()) return std::nullopt;
+  if (mode == "null" || !call.body.is_object()) return std::optional<Handoff>();
+  ESP_TRY(const Json* host, said_of(call.body, "bootstrap_host", i, prompts));
+  ESP_TRY(const auto port, number_of(call.body, "bootstrap_port", i, prompts, UINT16_MAX));
+  ESP_TRY(const auto room, number_of(call.body, "bootstrap_room", i, prompts, INT64_MAX));
   Handoff handoff;
+  if (host != nullptr) {
+    ESP_TRY(std::string name, as_string(*host, "bootstrap_host"));
+    handoff.host = host_of(std::move(name));
+  }
+  if (!room) return std::optional<Handoff>();
   handoff.part = mode == "prefill" ? Handoff::Part::prompt : Handoff::Part::output;
-  handoff.room = room->get<std::uint64_t>();
-  if (host != nullptr && host->is_string()) handoff.host = host_of(host->get<std::string>());
-  const std::int64_t number = port != nullptr && port->is_number_integer() ? port->get<std::int64_t>() : 0;
-  if (number > 0 && number <= UINT16_MAX) handoff.port = static_cast<int>(number);
-  return handoff;
+  handoff.room = static_cast<std::uint64_t>(*room);
+  handoff.port = static_cast<int>(port.value_or(0));
+  return std::optional(std::move(handoff));
 }
 
 }  // namespace espalier::server

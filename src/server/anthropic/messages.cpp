@@ -113,7 +113,7 @@ std::unique_ptr<RequestObserver> pins_of(const Call& call, const Request& reques
 
 Result<Generation> messages(Call& call) {
   ESP_TRY(MessagesBody body, read_body(call, "/v1/messages", false));
-  RequestFields fields = treatment(call, body, call.http.id);
+  ESP_TRY(RequestFields fields, treatment(call, body, call.http.id));
   fields.sampling = body.sampling;
   ConstraintFields constraint;
   ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, constraint, fields));

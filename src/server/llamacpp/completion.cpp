@@ -39,7 +39,8 @@ Result<std::vector<MediaPrompt>> encode_prompts(const Call& call, const LlamaCpp
 
 Result<Request> request_for(const Call& call, LlamaCppBody& body, MediaPrompt prompt, std::size_t i) {
   const bool several = body.prompts.size() > 1;
-  RequestFields fields = treatment(call, body, several ? fmt::format("{}_{}", call.http.id, i) : call.http.id);
+  ESP_TRY(RequestFields fields, treatment(call, body, several ? fmt::format("{}_{}", call.http.id, i) : call.http.id, i,
+                                          body.prompts.size()));
   ESP_CHECK(constrain(call, body.constraint, fields));
   fields.sampling = body.sampling;
   fields.prompt = std::move(prompt.ids);

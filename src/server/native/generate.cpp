@@ -90,7 +90,8 @@ Result<Request> request_of(const Call& call, GenerateBody& body, std::size_t i, 
   const std::size_t count = body.items.size();
   std::string place = std::holds_alternative<std::string>(item.prompt) ? "text" : "input_ids";
   if (body.is_batch) place += fmt::format("[{}]", i);
-  RequestFields fields = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid, i);
+  ESP_TRY(RequestFields fields,
+          treatment(call, item, item.rid.empty() ? request_id(call.http, {}, i, count) : item.rid, i, count));
   ConstraintFields& constraint = body.items[item.constraint_of].constraint;
   ESP_CHECK(constrain(call, constraint, fields));
   EncodeOptions encoding{.parse_special = !is_special_text(item.special_as_text, call.service.options)};
@@ -166,10 +167,12 @@ GenerateReplyOptions reply_options(const Call& call, const GenerateBody& body) {
 }
 
 // Who computes a prompt tells its log-probabilities: sglang-router puts them in front of the output's.
-void leave_prompts_to_others(const Call& call, GenerateBody& body) {
-  for (std::size_t i = 0; i < body.items.size(); ++i)
-    if (const auto handoff = handoff_of(call, i); handoff && handoff->part == Handoff::Part::output)
-      body.items[i].logprob_start_len = -1;
+Result<> leave_prompts_to_others(const Call& call, GenerateBody& body) {
+  for (std::size_t i = 0; i < body.items.size(); ++i) {
+    ESP_TRY(const auto handoff, handoff_of(call, i, body.items.size()));
+    if (handoff && handoff->part == Handoff::Part::output) body.items[i].logprob_start_len = -1;
+  }
+  return success();
 }
 
 // {"src_rids": [...], "dst_rid": "..."}: SGLang's front end joins a fork's branches and then posts this, to have their
@@ -200,9 +203,10 @@ Result<Generation> generate(Call& call) {
   ESP_CHECK(call.check_model_name(name.value_or("")));
   ESP_CHECK(call.adapters.check_count(body.items.size()));
 
+  ESP_CHECK(leave_prompts_to_others(call, body));
+
   if (!body.items.front().constraint.choices_method.empty()) return select_choice(call, body);
 
-  leave_prompts_to_others(call, body);
   Generation generation;
   generation.stream = body.stream;
   GenerateReplyOptions options = reply_options(call, body);

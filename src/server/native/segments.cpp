@@ -247,7 +247,8 @@ Result<Generation> generate_segments(Call& call) {
   if (item.require_reasoning)
     return bad_request("require_reasoning does not go with segments: a hole takes nothing but its own text",
                        "require_reasoning");
-  const RequestFields common = treatment(call, item, item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid);
+  ESP_TRY(const RequestFields common,
+          treatment(call, item, item.rid.empty() ? request_id(call.http, {}, 0, 1) : item.rid));
   ESP_TRY(const auto stream, find_boolean(call.body, "stream"));
 
   std::string prompt;

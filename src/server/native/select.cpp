@@ -200,7 +200,7 @@ class Behind {
 
 Result<Request> scoring_request(const Call& call, const GenerateItem& item, std::vector<TokenId> ids, std::size_t start,
                                 std::string id, std::vector<PictureInput> pictures = {}) {
-  RequestFields fields = treatment(call, item, std::move(id));
+  ESP_TRY(RequestFields fields, treatment(call, item, std::move(id), 0, kAnyNumber));
   fields.pictures = std::move(pictures);
   fields.prompt = std::move(ids);
   fields.sampling.max_new_tokens = 0;

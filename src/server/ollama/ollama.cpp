@@ -113,7 +113,7 @@ Result<> answer_ollama(Call& call, OllamaBody body, bool chat, net::HttpRequest&
     respond(call.service, http, responder, net::HttpResponse::json(200, ollama_loaded(name, chat, unloads)));
     return success();
   }
-  RequestFields fields = treatment(call, body, http.id);
+  ESP_TRY(RequestFields fields, treatment(call, body, http.id));
   fields.sampling = body.sampling;
   fields.logprobs.enabled = body.logprobs;
   fields.logprobs.top = body.top_logprobs;

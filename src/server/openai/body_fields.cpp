@@ -144,9 +144,9 @@ std::string request_id(const net::HttpRequest& http, const std::string& rid, std
   return count > 1 ? fmt::format("{}_{}", base, i) : base;
 }
 
-RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
-                            std::size_t count) {
-  RequestFields fields = treatment(call, common, request_id(call.http, common.rid, i, count), i);
+Result<RequestFields> common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+                                    std::size_t i, std::size_t count) {
+  ESP_TRY(RequestFields fields, treatment(call, common, request_id(call.http, common.rid, i, count), i, count));
   fields.sampling = sampling;
   if (common.best_of > sampling.n) {  // chosen by their log-probabilities
     fields.sampling.n = common.best_of;
@@ -158,7 +158,7 @@ RequestFields common_fields(const Call& call, const OpenAiFields& common, const 
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count) {
   ESP_CHECK(call.adapters.check_count(count));
-  RequestFields fields = common_fields(call, common, sampling, i, count);
+  ESP_TRY(RequestFields fields, common_fields(call, common, sampling, i, count));
   ESP_CHECK(constrain(call, common.constraint, fields));
   return fields;
 }

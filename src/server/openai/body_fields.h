@@ -43,8 +43,8 @@ Result<OpenAiFields> read_openai_fields(const Json& body, const SamplingParams& 
 // "RID" of a single prompt, "RID_i" of several; the HTTP request's id stands for a rid that was not given.
 std::string request_id(const net::HttpRequest& http, const std::string& rid, std::size_t i, std::size_t count);
 // Everything of prompt number i of `count` but the prompt, its log-probabilities and its constraint.
-RequestFields common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling, std::size_t i,
-                            std::size_t count);
+Result<RequestFields> common_fields(const Call& call, const OpenAiFields& common, const SamplingParams& sampling,
+                                    std::size_t i, std::size_t count);
 // The same with the constraint, compiled.
 Result<RequestFields> common_request(const Call& call, OpenAiFields& common, const SamplingParams& sampling,
                                      std::size_t i, std::size_t count);

@@ -196,7 +196,7 @@ Result<Generation> chat(Call& call) {
   forget_schemas(call);
   ESP_CHECK(call.check_model_name(body.common.model));
 
-  RequestFields fields = common_fields(call, body.common, body.sampling, 0, 1);
+  ESP_TRY(RequestFields fields, common_fields(call, body.common, body.sampling, 0, 1));
   ESP_TRY(ChatReading reading, begin_chat_turn(call, body.turn, body.common.constraint, fields));
   ESP_TRY(fields.prediction, predicted_tokens(*call.model, body.common));
   fields.logprobs.enabled |= body.logprobs;

@@ -100,7 +100,7 @@ Result<> check_items(const Call& call, const Json& query, const std::vector<cons
 
 Result<Request> label_request(const Call& call, const PooledBody& body, const LabelBody& asked, const Json& query,
                               const Json& item, const std::string& place, std::string id) {
-  RequestFields fields = treatment(call, body, std::move(id));
+  ESP_TRY(RequestFields fields, treatment(call, body, std::move(id), 0, kAnyNumber));
   ESP_TRY(fields.prompt, joined_prompt(call, query, item, asked.item_first, place));
   ask_for_next(fields, asked.labels);
   auto names = native_names(place);

@@ -234,7 +234,7 @@ Result<Scoring> of_vectors(const Call& call, PooledBody body, const ScoredTexts&
 
 Result<RequestFields> judged(const Call& call, const PooledBody& body, const Judge& judge, const std::string& place,
                              const ShownText& query, const ShownText& document, std::string id) {
-  RequestFields fields = treatment(call, body, std::move(id));
+  ESP_TRY(RequestFields fields, treatment(call, body, std::move(id), 0, kAnyNumber));
   ESP_TRY(ChatTokens prompt, judge_prompt(call, body, judge, query, document, place));
   fields.prompt = std::move(prompt.ids);
   fields.pictures = std::move(prompt.pictures);

@@ -140,9 +140,9 @@ Result<> cut_to(std::optional<std::size_t> most, bool cut_first, EncodedText& te
   return success();
 }
 
-RequestFields media_request(const Call& call, const PooledBody& body, std::string id, std::vector<TokenId> ids,
-                            std::vector<PictureInput> pictures) {
-  RequestFields fields = treatment(call, body, std::move(id));
+Result<RequestFields> media_request(const Call& call, const PooledBody& body, std::string id, std::vector<TokenId> ids,
+                                    std::vector<PictureInput> pictures) {
+  ESP_TRY(RequestFields fields, treatment(call, body, std::move(id), 0, kAnyNumber));
   fields.prompt = std::move(ids);
   fields.pictures = std::move(pictures);
   fields.pooled.emplace();
@@ -207,7 +207,7 @@ Result<RequestFields> text_fields(const Call& call, const PooledBody& body, cons
   if (!input.media.empty()) return media_fields(call, body, prompt_in(input), input.media, input.place, std::move(id));
   ESP_TRY(EncodedText text, encoded_text(call, body, input));
   ESP_CHECK(cut_to(most_tokens(call, body), body.cut_first, text));
-  RequestFields fields = treatment(call, body, std::move(id));
+  ESP_TRY(RequestFields fields, treatment(call, body, std::move(id), 0, kAnyNumber));
   fields.prompt = std::move(text.ids);
   fields.pooled = text.pooled;
   fields.pooled->each = body.each;
@@ -346,6 +346,7 @@ Result<std::vector<PooledText>> pooled_texts(const Call& call, const PooledBody&
   ESP_CHECK(call.adapters.check_count(count));
   texts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
+    ESP_CHECK(handoff_of(call, i, count));
     texts.push_back(one_text(call, body, std::move(inputs[i]), request_id(call.http, body.rid, i, count), i));
     if (call.runs_again()) return *texts.back().error;
     name_place(texts.back(), count);

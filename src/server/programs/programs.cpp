@@ -54,8 +54,9 @@ Result<> run_program(Call& call, net::HttpRequest& request, net::Responder& resp
                                   cost.logprobs, "too many log-probabilities are being made at once; try again later"));
   }
   program.id = request_id(call.http, body.rid, 0, 1);
-  program.backend = std::make_shared<lang::LocalBackend>(host.service, host.format, treatment(call, body, program.id),
-                                                         routes_for(call, body));
+  ESP_TRY(RequestFields fields, treatment(call, body, program.id));
+  program.backend =
+      std::make_shared<lang::LocalBackend>(host.service, host.format, std::move(fields), routes_for(call, body));
   ESP_TRY(program.compiled, compiled(body, program.backend));
   if (responder.closed()) return success();
   return ProgramDelivery::begin(service, call.model, request, responder, std::move(program));

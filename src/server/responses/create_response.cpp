@@ -101,7 +101,7 @@ Json first_response(const Call& call, const ResponseTurn& turn, const std::strin
 
 Result<Request> request_of_response(Call& call, ResponseTurn& turn, ChatReading& reading) {
   ResponseBody& body = turn.body;
-  RequestFields fields = treatment(call, body, call.http.id);
+  ESP_TRY(RequestFields fields, treatment(call, body, call.http.id));
   if (fields.user.empty()) fields.user = body.safety_identifier;
   fields.sampling = body.sampling;
   fields.logprobs.enabled = body.logprobs || body.top_logprobs.value_or(0) > 0;
