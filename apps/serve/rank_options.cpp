@@ -19,8 +19,6 @@ Result<> RankOptions::settle(EngineOptions& engine) const {
                     "(ranks share experts)",
                     experts, flags.tp_size),
         "ep_size");
-  if (experts > 1 && pp_size > 1)
-    return bad_request("--pp-size and --ep-size cannot both be more than 1: leave --ep-size out", "ep_size");
   if (pp_size < 1 || pp_size > kMostStages)
     return bad_request(fmt::format("--pp-size is {}; it may be 1 to {}", pp_size, kMostStages), "pp_size");
   for (const auto& [flag, value] : {std::pair{"base-gpu-id", first_gpu}, {"gpu-id-step", gpu_step}})

@@ -74,6 +74,9 @@ class Ranks(SameAsOne, unittest.TestCase):
         model = MODELS / "glm4moe-groups"
         wanted = [{"input_ids": list(range(3 + i, 60 + 2 * i)), "sampling_params": {"temperature": 0.5 * i, "sampling_seed": i, "max_new_tokens": 9}} for i in range(5)]
         self.same_as_one(model=model, wanted=wanted, ranks=((2,), (2, "--enable-expert-parallel"), (8, "--ep-size", "8")))
+        self.same_as_one(model=model, wanted=wanted, ranks=((2, "--ep-size", "2", "--pp-size", "2"),))
+        self.same_as_one("--speculative-algorithm", "NEXTN", model=MODELS.parent / "nextn" / "nextn-glm4-moe",
+                         wanted=list(mixed_bodies())[:6], ranks=((2, "--ep-size", "2", "--pp-size", "2"),))
 
     def test_stages_of_layers_change_nothing(self):
         self.same_as_one(ranks=((1, "--pp-size", "2"), (2, "--pp-size", "2")))

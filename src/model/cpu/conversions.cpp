@@ -100,7 +100,7 @@ void Conversions::collect(int op, const Op& operation) {
   if (const auto* o = std::get_if<MatmulOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix, o->wide)});
   if (const auto* o = std::get_if<GatedMatmulOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
   if (const auto* o = std::get_if<HeadOp>(&operation)) uses_.push_back({op, o->in, formats(o->matrix)});
-  if (const auto* o = std::get_if<ExpertsOp>(&operation); o && !o->weight_inputs)
+  if (const auto* o = std::get_if<ExpertsOp>(&operation); o && !o->weight_inputs && !o->only_meets)
     uses_.push_back({op, o->in, formats_of_experts(*o)});
   if (const auto* o = std::get_if<GroupedMatmulOp>(&operation))
     for (int g = 0; g < o->groups; ++g)

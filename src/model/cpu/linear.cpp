@@ -42,6 +42,7 @@ RowFormat Linear::common_format(const ComputeWith& with) const {
 }
 
 RowFormat common_format(const ComputeWith& with, std::span<const Linear> layers) {
+  if (layers.empty()) return RowFormat::f32;
   const RowFormat first = layers.front().common_format(with);
   const bool same =
       std::ranges::all_of(layers, [&](const Linear& layer) { return layer.common_format(with) == first; });

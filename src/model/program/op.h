@@ -295,7 +295,9 @@ struct ExpertsOp {
   // empty: it has all.
   Cut inner_cut = {}, expert_cut = {};
   int out_column = 0;
-  Range own = {0, 0};                                                      // of the cut that there is
+  Range own = {0, 0};  // of the cut that there is
+  // This rank is of another stage: it only meets those who have the experts, and reads `routed` for how much they bring.
+  bool only_meets = false;
   int experts() const { return expert_cut.empty() ? count : own.size(); }  // that it has
   Range own_inner() const { return inner_cut.empty() ? Range{0, inner} : own; }
 };

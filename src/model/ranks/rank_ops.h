@@ -17,7 +17,8 @@ class RankOps {
   explicit RankOps(RankOf rank) : rank_(rank) {}
   int ranks() const { return rank_.ranks / rank_.stages; }                            // of a stage
   std::size_t own() const { return static_cast<std::size_t>(rank_.rank % ranks()); }  // which of them
-  int stage() const { return stage_; }                                                // whose operations are at hand
+  int stages() const { return rank_.stages; }
+  int stage() const { return stage_; }  // whose operations are at hand
   void begin(int stage) { stage_ = stage; }
   bool here() const { return own_stage() == stage_; }
   bool experts_by_id() const { return rank_.experts_by_id; }
@@ -40,6 +41,7 @@ class RankOps {
   }
   // The first rank of the stage gives all columns to ranks of later stages, or to the first rank of all.
   void hand_over(const Rows& rows, int to_stage) { give(rows, own_stage() >= to_stage); }
+  void hand_to_all(const Rows& rows) { give(rows, true); }
   void hand_to_first(const Rows& rows) { give(rows, rank_.rank == 0); }
   std::vector<Op> take() { return std::move(ops_); }
 

@@ -114,7 +114,10 @@ void expect_same_bits(const Checkpoint& checkpoint, const std::vector<std::vecto
                                                              {8, 16, false, 1},
                                                              {8, 512, true, 1},
                                                              {2, 16, false, 2},
-                                                             {6, 512, false, 2}}) {
+                                                             {6, 512, false, 2},
+                                                             {4, 16, true, 2},
+                                                             {6, 512, true, 3},
+                                                             {8, 7, true, 2}}) {
       Share share;
       const auto got = first_rank_of(checkpoint, size, mode, type, texts, chunk, experts_by_id, stages, share);
       ASSERT_EQ(got.size(), want.size());

@@ -198,14 +198,21 @@ class Splitting {
     emit(std::move(part));
     give({o.out, out});
   }
+  // How many rows each rank brings is what the router says, so ranks of other stages are told that.
   void share_experts(const ExpertsOp& o) {
     if (o.add) bring(o.out);
+    if (to_.stages() > 1) to_.hand_to_all(o.routed);
+    const Cut cut = even_cut(o.count, ranks());
     ExpertsOp part = o;
-    part.expert_cut = even_cut(o.count, ranks());
-    part.own = part.expert_cut[own()];
-    part.gate_up = needs().matrices(o.gate_up + part.own.begin, part.own.size());
-    part.down = needs().matrices(o.down + part.own.begin, part.own.size());
-    emit(std::move(part));
+    part.expert_cut = to_.of_all(cut);
+    part.only_meets = !here();
+    part.own = here() ? cut[own()] : Range{0, 0};
+    part.gate_up = part.down = 0;
+    if (here()) {
+      part.gate_up = needs().matrices(o.gate_up + part.own.begin, part.own.size());
+      part.down = needs().matrices(o.down + part.own.begin, part.own.size());
+    }
+    to_.emit_for_all(std::move(part));
     spread_.erase(o.out);
   }
 

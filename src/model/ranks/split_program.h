@@ -17,7 +17,7 @@ namespace espalier {
 // Which of how many.
 struct RankOf {
   int rank = 0, ranks = 1;
-  bool experts_by_id = false;  // a rank has some experts whole, instead of some columns of all; not with stages
+  bool experts_by_id = false;  // a rank has some experts whole, instead of some columns of all
   int stages = 1;              // `ranks` is a multiple of it
   bool alone() const { return ranks == 1; }
   bool operator==(const RankOf&) const = default;

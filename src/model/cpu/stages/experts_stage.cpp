@@ -15,6 +15,7 @@ void ExpertsStage::run(Pass& pass) {
   up_format_ = scratch_.up_format;
   down_format_ = scratch_.down_format;
   group(pass);
+  if (op_.only_meets) return bring_down(pass);
   gather(pass);
   multiply_up(pass);
   activate(pass);
