@@ -49,6 +49,12 @@ class RankGather {
   // Whole rows of this width. first_place: of each expert, and behind the last; on the device.
   void aim_at_places(float* rows, int width, const int* first_place, const Range* on_device);
 
+  // This rank has nothing of such rows.
+  void aim_to_meet(int width) {
+    takes_ = false;
+    width_ = width;
+  }
+
   void prepare(const Device& device, int rows);
   void launch(Launches& launches) const;
 

@@ -110,7 +110,7 @@ TEST_P(EachTextModelOnDevicesOfRanks, GivesTheBitsOfOne) {
   SmallPool pool(cpu->keeps(), KvType::f32, 256);
   const auto exact = all_logits(*cpu, pool, tokens, kMostRows);
   const auto usual = logits_on(*device, *alone, KvType::bf16, tokens, kMostRows);
-  const std::vector<Group> groups = {{2, 7}, {2, kMostRows, true}, {4, kMostRows, false, 2}, {8, 16}};
+  const std::vector<Group> groups = {{2, 7}, {2, kMostRows, true}, {4, kMostRows, false, 2}, {8, 16}, {4, 7, true, 2}};
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!kAll && (static_cast<std::size_t>(drawn / 4) + i) % 2 != 0) continue;
     const Group& of = groups[i];

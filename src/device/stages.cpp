@@ -80,6 +80,7 @@ void ExpertsStage::run_rows(Launches& launches, const RowOp* ops, std::size_t co
 }
 
 void ExpertsStage::launch(Launches& launches) {
+  if (only_meets) return bring_down->launch(launches);
   launches.run(kEspalierGroupByExpert, group);
   for (const auto& gather : gathers) launches.run(kEspalierGatherRows, gather);
   run_rows(launches, gathered_on_device, gathered.size());

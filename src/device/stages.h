@@ -62,6 +62,7 @@ class ExpertsStage final : public DeviceStage {
   std::vector<RowOp> brought;             // the form of what they brought, for the next product
   const RowOp* brought_on_device = nullptr;
   std::optional<RankGather> bring_down;  // of ranks that have some experts
+  bool only_meets = false;               // there, and computes nothing
   std::vector<RowOp> gathered;           // the form of gathered floats
   const RowOp* gathered_on_device = nullptr;
   cuda::MultiplyExpertsTask down{};

@@ -16,6 +16,8 @@ class ExpertsLowering {
       : o_(op), own_inner_(op.own_inner()), products_(products), buffers_(buffers), rows_(rows) {}
 
   Result<> run() {
+    if (o_.only_meets) return meet();
+    if (o_.only_meets) return meet();
     if (!alike(o_.gate_up) || !alike(o_.down))
       return unsupported_on_device("a layer of experts whose weights differ in type, or have an order of inputs,");
     if (o_.experts() > 0) ESP_CHECK(find_forms());
@@ -33,6 +35,15 @@ class ExpertsLowering {
   }
 
  private:
+  // Of a rank of another stage: as many bytes as those have who have the experts.
+  Result<> meet() {
+    ExpertsStage& stage = rows_.push<ExpertsStage>();
+    ESP_CHECK(add_gather(o_.expert_cut, stage.bring_down));
+    stage.group.places = {0, o_.chosen, o_.count, nullptr, nullptr, nullptr};
+    stage.bring_down->aim_to_meet(o_.out.width);
+    stage.only_meets = true;
+    return success();
+  }
   Result<> find_forms() {
     const Linear& up = products_.linear(o_.gate_up);
     paired_ = o_.gated && up.paired();
