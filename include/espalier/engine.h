@@ -131,9 +131,9 @@ struct EngineOptions {
   std::function<Result<std::shared_ptr<ranks::Collective>>(const std::string& key)> join_ranks;
   int local_rank = 0, local_ranks = 1;  // of the ranks that were started together, which share their processors
   int host_rank = 0, host_ranks = 1;    // of all ranks on this host, which share its memory and devices
-  int first_gpu = 0, gpu_step = 1;      // a rank's device: `device`'s number + first_gpu + gpu_step for each rank before it
-  bool experts_by_id = false;           // ranks share experts, instead of columns of all of them
-  int rank_stages = 1;                  // ranks are so many stages, each with some layers
+  int first_gpu = 0, gpu_step = 1;  // a rank's device: `device`'s number + first_gpu + gpu_step for each rank before it
+  bool experts_by_id = false;       // ranks share experts, instead of columns of all of them
+  int rank_stages = 1;              // ranks are so many stages, each with some layers
 
   // Refuses values that no model could be opened with; open() does so too, but only once a model is at hand.
   Result<> check() const;
