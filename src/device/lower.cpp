@@ -208,7 +208,7 @@ class Lowering {
     if (logits_ < 0) add_logits();
     add_gather(o.cut, 1, loaded_.with.group->rank() == 0, false, [this] { return logits(); });
   }
-  void add_gather(const Cut& cut, int rows_each, bool takes, bool halves, std::function<BatchRows()> rows) {
+  void add_gather(const Cut& cut, int rows_each, bool takes, bool halves, const std::function<BatchRows()>& rows) {
     const auto on_device = buffers_.keep(cut);
     if (!on_device.ok()) {
       error_ = on_device.error();

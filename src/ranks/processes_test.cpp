@@ -310,7 +310,7 @@ TEST_F(TcpProcesses, ThirdNodesAreToldWhyTheFirstTwoDisagree) {
   const std::string address = describe({"127.0.0.1", free_port()});
   Running first(Words{program()} + node_flags(3, 3, 0, address));
   Running second(Words{program()} + node_flags(3, 3, 1, address));
-  ASSERT_FALSE(second.text().size());
+  ASSERT_TRUE(second.text().empty());
   Running third(Words{program()} + node_flags(3, 3, 2, address) + Words{"--version", "old"});
   EXPECT_EQ(third.wait(), 2);
   EXPECT_EQ(first.wait(), 2);

@@ -71,7 +71,7 @@ TEST(RankPlan, SglangsFlagsMakeNodesThatTalkTcp) {
 // Devices and memory are shared by all ranks of a host, whoever started them.
 TEST(RankPlan, RanksOfAHostAreCountedOverAllItsProcessesOfMpirun) {
   const Environment world = {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}};
-  const auto of = [&](Environment environment, int tp_size) {
+  const auto of = [&](const Environment& environment, int tp_size) {
     const auto plan = plan_of(with(tp_size), environment);
     EXPECT_TRUE(plan.ok());
     return plan.ok() ? std::pair(plan->host_rank, plan->host_size) : std::pair(-1, -1);

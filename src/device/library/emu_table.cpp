@@ -79,6 +79,8 @@ int get_info(EspalierDevice*, EspalierDeviceInfo* info) {
   return 0;
 }
 
+// What it makes is the program's until it is given back, by a table of C.
+// NOLINTBEGIN(cppcoreguidelines-owning-memory, cppcoreguidelines-no-malloc)
 int get_memory(EspalierDevice* device, std::size_t bytes, void** out) {
   *out = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment);
   return *out != nullptr ? 0 : device->failed("out of memory");
@@ -134,6 +136,8 @@ const EspalierDeviceTable table = {
     },
     [](EspalierDevice*, void* graph) { delete static_cast<Graph*>(graph); },
 };
+
+// NOLINTEND(cppcoreguidelines-owning-memory, cppcoreguidelines-no-malloc)
 
 }  // namespace
 
