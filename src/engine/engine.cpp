@@ -410,6 +410,7 @@ void Engine::Impl::start_masks() {
 
 // --- the engine thread ---
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): what arrived ends with the step, not when the next thing arrives
 bool Engine::Impl::step(Inbox::Contents contents) {
   const SharedTeam::Turn turn(*shared_team);
   std::int64_t choices = 0, tokens = 0;
