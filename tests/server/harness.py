@@ -22,6 +22,7 @@ BINARY = os.environ.get("ESPALIER_BINARY", str(SOURCE / "build" / "espalier"))
 MODEL = SOURCE / "tests" / "data" / "goldens" / "models" / "llama3-tied-gqa"
 GOLDEN = json.loads((MODEL / "golden.json").read_text())
 VOCABULARY = 320
+PATIENCE = 600 if os.environ.get("ESPALIER_DEVICE") == "emu" else 60  # seconds for an answer: emulated devices are slow
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 REPORT = re.compile(r"(Address|Leak|Thread)Sanitizer|:\d+:\d+: runtime error: ")
 
@@ -136,10 +137,10 @@ class Server:
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=PATIENCE):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=PATIENCE):
         connection = self.connect(timeout)
         try:
             sent = dict(headers or {})
@@ -165,7 +166,7 @@ class Server:
 
     def open_stream(self, path, body, headers=None):
         """Sends a request and returns the raw socket, to be read slowly or closed early."""
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         data = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
         for name, value in (headers or {}).items():
