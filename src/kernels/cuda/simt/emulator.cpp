@@ -16,6 +16,7 @@
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -69,8 +70,13 @@ class Block {
  public:
   Block() : fibers_(kMostThreads) {}
   ~Block() {
-    for (Fiber& f : fibers_)
-      if (f.stack != nullptr) ::munmap(f.stack - kGuardBytes, kStackBytes + kGuardBytes);
+    for (Fiber& f : fibers_) {
+      if (f.stack == nullptr) continue;
+#if defined(__SANITIZE_ADDRESS__)
+      __asan_unpoison_memory_region(f.stack, kStackBytes);  // whoever is given these addresses next did nothing wrong
+#endif
+      ::munmap(f.stack - kGuardBytes, kStackBytes + kGuardBytes);
+    }
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
