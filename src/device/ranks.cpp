@@ -1,9 +1,9 @@
 #include "device/ranks.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "device/library/rank_parts_task.h"
+#include "ranks/values_of_all.h"
 
 namespace espalier::device {
 namespace {
@@ -22,10 +22,7 @@ Result<std::unique_ptr<DeviceRanks>> DeviceRanks::join(const Device& device, ran
 }
 
 int DeviceRanks::gather(const void* part, void* all, std::size_t bytes) {
-  std::memcpy(group_.outgoing(bytes), part, bytes);
-  group_.exchange(std::vector<std::size_t>(static_cast<std::size_t>(group_.size()), bytes));
-  for (int rank = 0; rank < group_.size(); ++rank)
-    std::memcpy(static_cast<std::byte*>(all) + static_cast<std::size_t>(rank) * bytes, group_.incoming(rank), bytes);
+  ranks::bytes_of_all(group_, part, all, bytes);
   return group_.ended() ? 1 : 0;
 }
 

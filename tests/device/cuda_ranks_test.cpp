@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ranks/group.h"
+#include "ranks/values_of_all.h"
 
 namespace espalier::device {
 namespace {
@@ -28,10 +29,7 @@ struct Lent {
   }
   int gather(const void* part, void* all, std::size_t bytes) {
     ++asked;
-    std::memcpy(group.outgoing(bytes), part, bytes);
-    group.exchange(std::vector<std::size_t>(static_cast<std::size_t>(group.size()), bytes));
-    for (int rank = 0; rank < group.size(); ++rank)
-      std::memcpy(static_cast<std::byte*>(all) + static_cast<std::size_t>(rank) * bytes, group.incoming(rank), bytes);
+    ranks::bytes_of_all(group, part, all, bytes);
     return 0;
   }
 };

@@ -1,11 +1,10 @@
 #include "device/lowering/rounded_gathers.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "model/program/places.h"
-#include "ranks/collective.h"
+#include "ranks/values_of_all.h"
 
 namespace espalier::device {
 namespace {
@@ -52,11 +51,7 @@ std::set<int> rounded_gathers(const Program& program, const Loaded& loaded, cons
       return rounds(program.ops[static_cast<std::size_t>(op)], o->rows, products);
     }));
   }
-  if (ops.empty()) return out;
-  std::memcpy(group->outgoing(may.size()), may.data(), may.size());
-  group->exchange(std::vector<std::size_t>(static_cast<std::size_t>(group->size()), may.size()));
-  for (int rank = 0; rank < group->size(); ++rank)
-    for (std::size_t i = 0; i < may.size(); ++i) may[i] &= static_cast<unsigned char>(group->incoming(rank)[i]);
+  ranks::keep_common_bits(*group, may);
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (may[i] != 0) out.insert(ops[i]);
   return out;

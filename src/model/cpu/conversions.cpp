@@ -1,10 +1,9 @@
 #include "model/cpu/conversions.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "ranks/collective.h"
+#include "ranks/values_of_all.h"
 
 namespace espalier {
 namespace {
@@ -72,12 +71,7 @@ void Conversions::agree_on_gathers() {
       ops.push_back(static_cast<int>(i));
       formats.push_back(static_cast<unsigned char>(formats_of_gather(ops.back(), *o)));
     }
-  if (ops.empty()) return;
-  ranks::Collective& group = *with_.group;
-  std::memcpy(group.outgoing(formats.size()), formats.data(), formats.size());
-  group.exchange(std::vector<std::size_t>(static_cast<std::size_t>(group.size()), formats.size()));
-  for (int rank = 0; rank < group.size(); ++rank)
-    for (std::size_t i = 0; i < formats.size(); ++i) formats[i] &= static_cast<unsigned char>(group.incoming(rank)[i]);
+  ranks::keep_common_bits(*with_.group, formats);
   for (std::size_t i = 0; i < ops.size(); ++i)
     for (const RowFormat format : {RowFormat::int8, RowFormat::bf16})
       if ((formats[i] >> index_of(format) & 1) != 0) {
