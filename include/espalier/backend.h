@@ -267,11 +267,8 @@ class Backend {
   }
   virtual Result<Json> server_info() = 0;
   // Scores and vectors need nothing of what a state has said. Null: the back end gives none.
-  virtual std::unique_ptr<Call> score(ScoreCall call, ScoreSink sink) {
-    static_cast<void>(call);
-    static_cast<void>(sink);
-    return nullptr;
-  }
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who computes them keeps both
+  virtual std::unique_ptr<Call> score(ScoreCall /*call*/, ScoreSink /*sink*/) { return nullptr; }
   // Who carries out whole programs; null: they are made of calls.
   virtual std::shared_ptr<lang::ProgramServer> programs() { return nullptr; }
 };

@@ -17,7 +17,7 @@ enum { kEspalierDeviceVersion = 3 };
 // What runs in order; what stands on different streams may overlap.
 enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
 
-// The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/rows_task.h, device/sample_task.h,
+// The kernels; each takes the task of its name (kernels/cuda/*_task.h, device/step/rows_task.h, device/step/sample_task.h,
 // device/library/*_task.h).
 enum EspalierKernel {
   kEspalierRows,

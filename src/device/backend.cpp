@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "device/row_drawer.h"
+#include "device/step/row_drawer.h"
 
 namespace espalier::device {
 namespace {

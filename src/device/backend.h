@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "device/adapters.h"
-#include "device/lower.h"
+#include "device/lowering/lower.h"
 #include "device/ranks.h"
 #include "model/executor.h"
 

@@ -1,7 +1,7 @@
 // device_pool.h: a pool of one sequence in a device's memory; for tests.
 #pragma once
 
-#include "device/random_panels.h"
+#include "device/kernels/random_panels.h"
 #include "model/small_pool.h"
 
 namespace espalier::testing {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "device/step.h"
+#include "device/step/step.h"
 #include "model/ranks/cut.h"
 #include "ranks/collective.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "device/backend.h"
-#include "device/random_panels.h"
+#include "device/kernels/random_panels.h"
 #include "model/towers/tower_golden.h"
 
 namespace espalier::device {

@@ -1,7 +1,7 @@
 // row.h: a row of the batch as operations on a device see it. Threads: those of one block.
 #pragma once
 
-#include "device/rows_task.h"
+#include "device/step/rows_task.h"
 
 namespace espalier::device {
 

@@ -1,5 +1,5 @@
 // A block of threads takes one row through the operations that follow one another.
-#include "device/rows_task.h"
+#include "device/step/rows_task.h"
 #include "kernels/cuda/simt/simd.h"
 // (simd.h comes first: it says what the others are compiled for)
 #include "device/library/route.h"

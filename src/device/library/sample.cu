@@ -1,5 +1,5 @@
 // Tokens of rows of logits: the CPU's lanes, sums and order.
-#include "device/sample_task.h"
+#include "device/step/sample_task.h"
 #include "kernels/cuda/simt/simd.h"
 // (simd.h comes first: it says what the others are compiled for)
 #include "kernels/cpu/generic/function_values.h"

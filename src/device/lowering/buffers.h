@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "device/lower.h"
+#include "device/lowering/lower.h"
 #include "kernels/cuda/recurrence_task.h"
 
 namespace espalier::device {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
-#include "device/adapter_stage.h"
 #include "device/lowering/rows_maker.h"
 #include "device/ranks.h"
+#include "device/stages/adapter_stage.h"
 
 namespace espalier::device {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "device/lowering/buffers.h"
-#include "device/stages.h"
+#include "device/stages/stages.h"
 
 namespace espalier::device {
 

@@ -15,7 +15,7 @@
 
 #include "base/threads/compute_team.h"
 #include "cache/disk/disk_prefixes.h"
-#include "device/token_mover.h"
+#include "device/step/token_mover.h"
 #include "engine/memory/kv_pool.h"
 #include "engine/memory/state_pool.h"
 

@@ -1,4 +1,4 @@
-#include "device/lower.h"
+#include "device/lowering/lower.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "device/lowering/experts.h"
 #include "device/lowering/rounded_gathers.h"
 #include "device/lowering/tasks.h"
-#include "device/picture_stages.h"
 #include "device/ranks.h"
+#include "device/stages/picture_stages.h"
 #include "tensor/decode.h"
 
 namespace espalier::device {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "device/random_panels.h"
+#include "device/kernels/random_panels.h"
 #include "kernels/cuda/experts_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"

@@ -2,7 +2,7 @@
 // whatever else is computed with it, however the work is cut, and however much shared memory there is.
 #include <array>
 
-#include "device/attended_by_tensor_cores.h"
+#include "device/kernels/attended_by_tensor_cores.h"
 
 namespace espalier {
 namespace {

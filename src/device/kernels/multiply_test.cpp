@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "device/random_panels.h"
+#include "device/kernels/random_panels.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"

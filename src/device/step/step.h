@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "device/launches.h"
-#include "device/rows_task.h"
-#include "device/step_memory.h"
+#include "device/step/launches.h"
+#include "device/step/rows_task.h"
+#include "device/step/step_memory.h"
 #include "kernels/cuda/adapters_task.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/sequence_parts.h"

@@ -1,4 +1,4 @@
-#include "device/adapter_stage.h"
+#include "device/stages/adapter_stage.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "device/picture_stages.h"
+#include "device/stages/picture_stages.h"
 
 #include "model/executor.h"
 

@@ -2,9 +2,9 @@
 // same bits of a row whatever else is computed with it and however the work is cut.
 #pragma once
 
-#include "device/attended_problem.h"
-#include "device/attended_tiles.h"
-#include "device/random_panels.h"
+#include "device/kernels/attended_problem.h"
+#include "device/kernels/random_panels.h"
+#include "device/step/attended_tiles.h"
 #include "testing/data.h"
 
 namespace espalier::testing {

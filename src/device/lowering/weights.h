@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "device/rows_task.h"
+#include "device/step/rows_task.h"
 #include "model/cpu/lower.h"
 
 namespace espalier::device {

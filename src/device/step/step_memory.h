@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "device/launches.h"
+#include "device/step/launches.h"
 
 namespace espalier::device {
 

@@ -1,4 +1,4 @@
-#include "device/attended_tiles.h"
+#include "device/step/attended_tiles.h"
 
 #include <algorithm>
 

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "device/backend.h"
-#include "device/random_panels.h"
-#include "device/row_drawer.h"
+#include "device/kernels/random_panels.h"
+#include "device/step/row_drawer.h"
 #include "kernels/cpu/table.h"
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"

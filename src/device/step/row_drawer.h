@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/threads/compute_team.h"
-#include "device/sample_task.h"
-#include "device/step_memory.h"
+#include "device/step/sample_task.h"
+#include "device/step/step_memory.h"
 #include "sampling/row_scan.h"
 
 namespace espalier::device {

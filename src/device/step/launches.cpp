@@ -1,4 +1,4 @@
-#include "device/launches.h"
+#include "device/step/launches.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "device/row_drawer.h"
+#include "device/step/row_drawer.h"
 
 #include <algorithm>
 #include <map>

@@ -6,8 +6,8 @@
 // Threads: one. Fails: out_of_memory, unsupported (what a device cannot compute yet, by name).
 #pragma once
 
-#include "device/step.h"
-#include "device/weights.h"
+#include "device/lowering/weights.h"
+#include "device/step/step.h"
 
 namespace espalier::device {
 

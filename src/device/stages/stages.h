@@ -6,7 +6,7 @@
 
 #include "device/library/gather_task.h"
 #include "device/ranks.h"
-#include "device/step.h"
+#include "device/step/step.h"
 #include "kernels/cuda/experts_task.h"
 #include "kernels/cuda/recurrence_task.h"
 #include "kernels/cuda/token_task.h"

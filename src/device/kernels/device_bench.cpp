@@ -16,9 +16,9 @@
 #include <random>
 #include <string_view>
 
-#include "device/attended_tiles.h"
-#include "device/random_panels.h"
-#include "device/row_drawer.h"
+#include "device/kernels/random_panels.h"
+#include "device/step/attended_tiles.h"
+#include "device/step/row_drawer.h"
 #include "kernels/cuda/attention_task.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/matmul/matmul.h"

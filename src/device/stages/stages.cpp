@@ -1,4 +1,4 @@
-#include "device/stages.h"
+#include "device/stages/stages.h"
 
 #include <algorithm>
 

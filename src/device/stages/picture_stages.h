@@ -7,7 +7,7 @@
 #pragma once
 
 #include "device/library/gather_task.h"
-#include "device/stages.h"
+#include "device/stages/stages.h"
 
 namespace espalier::device {
 

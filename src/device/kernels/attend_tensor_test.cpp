@@ -1,6 +1,6 @@
 // Attention by tensor cores on a device: close to attention with float32 arithmetic, and the same bits of a row whatever else is
 // computed with it and however the work is cut.
-#include "device/attended_by_tensor_cores.h"
+#include "device/kernels/attended_by_tensor_cores.h"
 
 namespace espalier {
 namespace {

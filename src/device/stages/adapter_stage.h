@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "device/adapters.h"
-#include "device/stages.h"
+#include "device/stages/stages.h"
 
 namespace espalier::device {
 

@@ -1,4 +1,4 @@
-#include "device/rows_task.h"
+#include "device/step/rows_task.h"
 
 #include <algorithm>
 #include <cstring>

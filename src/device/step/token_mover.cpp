@@ -1,4 +1,4 @@
-#include "device/token_mover.h"
+#include "device/step/token_mover.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "device/step.h"
+#include "device/step/step.h"
 
 #include <algorithm>
 
-#include "device/attended_tiles.h"
+#include "device/step/attended_tiles.h"
 
 namespace espalier::device {
 

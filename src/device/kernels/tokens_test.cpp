@@ -1,6 +1,6 @@
 // What is kept of tokens moves between a device's pool and blocks of bytes element by element as the layouts say
 // (kernels/attention/kv_layout.h, engine/memory/kv_copy.h), and latent rows are read as the CPU reads them.
-#include "device/attended_problem.h"
+#include "device/kernels/attended_problem.h"
 #include "kernels/cuda/token_task.h"
 #include "kernels/matmul/stored_row.h"
 #include "testing/data.h"

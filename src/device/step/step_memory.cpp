@@ -1,4 +1,4 @@
-#include "device/step_memory.h"
+#include "device/step/step_memory.h"
 
 #include <algorithm>
 

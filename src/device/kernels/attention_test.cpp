@@ -1,6 +1,6 @@
 // Attention on a device has the CPU's bits: every type and form of keys and values, every rule of what is seen, however
 // the work is cut.
-#include "device/attended_problem.h"
+#include "device/kernels/attended_problem.h"
 #include "testing/data.h"
 
 namespace espalier {

@@ -1,4 +1,4 @@
-#include "device/weights.h"
+#include "device/lowering/weights.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // A device chooses the positions that the CPU's indexer chooses.
-#include "device/attended_problem.h"
+#include "device/kernels/attended_problem.h"
 #include "kernels/attention/index_scores.h"
 #include "testing/data.h"
 
