@@ -22,7 +22,7 @@ PRODUCTS, OTHERS, OWN = ("HGMMA", "HMMA", "IMMA"), ("LDSM", "UTMALDG", "LDGSTS")
 MARKS = ("<!-- tables of tools/cuda/instructions.py: begin -->", "<!-- tables of tools/cuda/instructions.py: end -->")
 # What it does, the object, a pattern of its name.
 KERNELS = (
-    ("bf16, many rows, `wgmma`", "kernels/cuda/multiply_hopper", r"multiply_hopper<192, 2>"),
+    ("bf16, many rows, `wgmma`", "kernels/cuda/multiply_hopper", r"multiply_hopper<Bf16Panels, 192, 2>"),
     ("bf16, many rows, `mma`", "kernels/cuda/multiply_tensor", r"multiply_many<ManyShape<4, .*"),
     ("bf16, up to 8 rows", "kernels/cuda/multiply_tensor", r"multiply_few<1>"),
     ("8 bits (Q8_0), many rows", "kernels/cuda/multiply_legacy", r"multiply<Q8_0, 2, 4>"),
@@ -31,7 +31,8 @@ KERNELS = (
     ("4 bits (Q4_K), up to 8 rows", "kernels/cuda/multiply_super", r"multiply<Q45_K<false>>"),
     ("4 bits (GPTQ, AWQ by 128), many rows", "kernels/cuda/multiply_group", r"multiply<Group<\d+, 4, 4>, 2, 4>"),
     ("4 bits (GPTQ, AWQ by 128), up to 8 rows", "kernels/cuda/multiply_group", r"multiply<Group<\d+, 4, 4>>"),
-    ("FP8 by 128, many rows", "kernels/cuda/multiply_float_codes", r"multiply_many<Eight<128>, ManyShape<2, .*"),
+    ("FP8 by 128, many rows, `wgmma`", "kernels/cuda/multiply_hopper", r"multiply_hopper<Fp8Panels, 128, 2>"),
+    ("FP8 by 128, many rows, `mma`", "kernels/cuda/multiply_float_codes", r"multiply_many<Eight<128>, ManyShape<2, .*"),
     ("FP8 by 128, up to 8 rows", "kernels/cuda/multiply_float_codes", r"multiply_few<Eight<128>, 1>"),
     ("attention (head of 128), few queries", "kernels/cuda/attend_tensor_128", r"attend_few<.*"),
     ("attention (head of 128), many queries", "kernels/cuda/attend_tensor_128", r"attend_many<.*"),

@@ -151,7 +151,8 @@ class Bench {
   // The same by Hopper's own instructions alone, where they are there.
   void multiply_by_wgmma() {
     device_->run(kEspalierMultiplyByWgmma, cuda::MultiplyTask{{}, DType::bf16, RowFormat::bf16});
-    if (device_->wait().ok()) multiply(DType::bf16, kEspalierMultiplyByWgmma, " by wgmma");
+    if (!device_->wait().ok()) return;
+    for (const DType type : {DType::bf16, DType::f8_128}) multiply(type, kEspalierMultiplyByWgmma, " by wgmma");
   }
 
   struct Attention {

@@ -253,6 +253,7 @@ class MultiplyTensor : public ::testing::TestWithParam<Kind> {
     device_->run(kEspalierMultiplyByWgmma, MultiplyTask{{}, DType::bf16, RowFormat::bf16});
     return device_->wait().ok();
   }
+  static constexpr DType kWgmmaTypes[] = {DType::bf16, DType::f8_128};
   // The same by the CPU's exact kernel, of the same rows.
   std::vector<float> exact_rows_of(const Product& p, int rows) {
     std::vector<float> x, out = p.before;
@@ -345,26 +346,28 @@ TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
 
 TEST_P(MultiplyTensor, WgmmaIsCloseToTheExactProduct) {
   if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
-  for (const std::int64_t k : {1, 31, 64, 97, 1024, 1025, 2500, 9000})
-    for (const int rows : {1, 64, 65, 200, 500})
-      for (const std::int64_t outputs : {16, 35, 130, 300}) {
-        Product p = random_product(DType::bf16, k, outputs, rows);
-        if (rows % 2 == 0) p.weights = p.weights.trimmed().value();
-        EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-5)
-            << k << ", " << rows << " rows, " << outputs << " outputs";
-      }
+  for (const DType type : kWgmmaTypes)
+    for (const std::int64_t k : {1, 31, 64, 97, 1024, 1025, 2500, 9000})
+      for (const int rows : {1, 64, 65, 200, 500})
+        for (const std::int64_t outputs : {16, 35, 130, 300}) {
+          Product p = random_product(type, k, outputs, rows);
+          if (rows % 2 == 0 && type == DType::bf16) p.weights = p.weights.trimmed().value();
+          EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-5)
+              << name(type) << ": " << k << ", " << rows << " rows, " << outputs << " outputs";
+        }
 }
 
 TEST_P(MultiplyTensor, WgmmaFinishesSumsAsOtherProductsDo) {
   if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
-  for (const int rows : {3, 70, 200})
-    for (const bool paired : {false, true})
-      for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
-        if (paired && finish < Finish::gate_silu) continue;
-        const Product p = random_product(DType::bf16, 130, 151, rows, finish, paired, true);
-        EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-4)
-            << rows << (paired ? " paired" : "");
-      }
+  for (const DType type : kWgmmaTypes)
+    for (const int rows : {3, 70, 200})
+      for (const bool paired : {false, true})
+        for (const Finish finish : {Finish::store, Finish::add, Finish::gate_silu, Finish::gate_gelu}) {
+          if (paired && finish < Finish::gate_silu) continue;
+          const Product p = random_product(type, 130, 151, rows, finish, paired, true);
+          EXPECT_LT(relative_error(rows_of(p, 0, rows, kEspalierMultiplyByWgmma), exact_rows_of(p, rows)), 1e-4)
+              << name(type) << ": " << rows << (paired ? " paired" : "");
+        }
 }
 
 // Tiles of 64, 128 and 192 rows, and more of them than the device has places for.
@@ -372,19 +375,23 @@ TEST_P(MultiplyTensor, WgmmaGivesARowTheSameBitsAloneAndInAnyBatch) {
   if (!has_wgmma()) GTEST_SKIP() << "left out: " << device_->name() << " is no Hopper";
   constexpr std::int64_t kColumns = 4100;
   constexpr int kRows = 1500;
-  const Product p = random_product(DType::bf16, 2100, kColumns, kRows);
-  const auto together = rows_of(p, 0, kRows, kEspalierMultiplyByWgmma);
-  for (const int count : {1, 8, 64, 65, 128, 129, 192, 193, 400, 1000}) {
-    const int begin = static_cast<int>(rng() % static_cast<unsigned>(kRows - count + 1));
-    const auto some = rows_of(p, begin, begin + count, kEspalierMultiplyByWgmma);
-    EXPECT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * kColumns))
-        << count << " from " << begin;
+  for (const DType type : kWgmmaTypes) {
+    const Product p = random_product(type, 2100, kColumns, kRows);
+    const auto together = rows_of(p, 0, kRows, kEspalierMultiplyByWgmma);
+    for (const int count : {1, 8, 64, 65, 128, 129, 192, 193, 400, 1000}) {
+      const int begin = static_cast<int>(rng() % static_cast<unsigned>(kRows - count + 1));
+      const auto some = rows_of(p, begin, begin + count, kEspalierMultiplyByWgmma);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), together.begin() + begin * kColumns))
+          << name(type) << ": " << count << " from " << begin;
+    }
+    // By mma: near by; where bits differ, models do without wgmma (settle_products()).
+    const auto by_mma = rows_of(p, 0, 32);
+    const std::vector<float> first(together.begin(), together.begin() + static_cast<std::ptrdiff_t>(by_mma.size()));
+    EXPECT_LT(relative_error(first, by_mma), 1e-5);
+    const std::string_view of_type = name(type);
+    std::printf("%s, %.*s: wgmma %s the bits of mma\n", device_->name().c_str(), static_cast<int>(of_type.size()),
+                of_type.data(), first == by_mma ? "has" : "has NOT");
   }
-  // By mma: near by; where bits differ, models do without wgmma (settle_products()).
-  const auto by_mma = rows_of(p, 0, 32);
-  const std::vector<float> first(together.begin(), together.begin() + static_cast<std::ptrdiff_t>(by_mma.size()));
-  EXPECT_LT(relative_error(first, by_mma), 1e-5);
-  std::printf("%s: wgmma %s the bits of mma\n", device_->name().c_str(), first == by_mma ? "has" : "has NOT");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MultiplyTensor, ::testing::ValuesIn(testing::device_kinds()),

@@ -52,10 +52,14 @@ struct Eight : Lines {
   ESPALIER_ON_DEVICE static void step(const std::uint8_t* stage, int line, int step, unsigned (&words)[kTerms][4]) {
     unsigned(&word)[4] = words[0];
     const Two codes = in_line<Two>(stage, line + kStepLines * step + (simt::thread() & 3));
-    word[0] = as_bf16(simt::pick_bytes(codes.a, 0, kFirst));
-    word[1] = as_bf16(simt::pick_bytes(codes.b, 0, kFirst));
-    word[2] = as_bf16(simt::pick_bytes(codes.a, 0, kSecond));
-    word[3] = as_bf16(simt::pick_bytes(codes.b, 0, kSecond));
+    word[0] = two(codes.a, false);
+    word[1] = two(codes.b, false);
+    word[2] = two(codes.a, true);
+    word[3] = two(codes.b, true);
+  }
+  // The first two of a word's codes, or the second two, as bf16.
+  ESPALIER_ON_DEVICE static unsigned two(unsigned codes, bool second) {
+    return as_bf16(simt::pick_bytes(codes, 0, second ? kSecond : kFirst));
   }
 
  private:

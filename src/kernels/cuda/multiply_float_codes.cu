@@ -9,6 +9,8 @@
 #include "kernels/cuda/simt/multiprocessor.h"
 #include "kernels/cuda/tensor_products.h"
 
+#include <type_traits>
+
 namespace espalier::cuda {
 namespace {
 
@@ -318,6 +320,8 @@ void multiply(simt::Stream stream, const MultiplyWork& work) {
   using Large = ManyPieces<Codes, 2, Stage<Codes>::kWhole ? 4 : 8, 4, 2>;
   constexpr int kPiece = kPieceStages * kValues;
   const int rows = work.usual_rows();
+  if constexpr (std::is_same_v<Codes, Eight<128>>)
+    if (rows > 32 && multiply_many_by_wgmma(stream, work, DType::f8_128)) return;
   if (rows <= 8)
     launch_few(stream, work, kPiece, multiply_few<Codes, 1>);
   else if (rows <= 32)

@@ -1,13 +1,14 @@
-// Products of many rows of bf16 by Hopper's tensor cores (wgmma), for sm_90a alone; elsewhere multiply_tensor.cu computes
-// them.
+// Products of many rows of bf16 by Hopper's tensor cores (wgmma), with weights of bf16 or of FP8 by 128, for sm_90a alone; elsewhere
+// multiply_tensor.cu and multiply_float_codes.cu compute them.
 //
 // The blocks of a cluster, two or four, take the same rows, each with eight panels of its own. A thread of theirs asks the
 // tensor memory accelerator for 64 values of K at a time: of its panels, and of its part of the rows, which come to all of
-// them. Two warp groups multiply: a panel for each warp, whose words become register A of a product as they are, while rows
-// stay in shared memory. Values of K meet as in multiply_tensor.cu: 16 in a step, in order, groups of 1,024 from zero. So what
-// a row gets does not depend on how many rows a block takes, and a device whose wgmma rounds as its mma gives the same bits
-// with both (settle_products() asks it).
+// them. Two warp groups multiply: a panel for each warp, whose words become register A of a product as they are, or as codes
+// that become bf16 in registers (hopper_panels.h), while rows stay in shared memory. Values of K meet as in those files: 16 in a
+// step, in order; groups of 1,024 from zero, of FP8 the 128 of a scale. So what a row gets does not depend on how many rows a
+// block takes, and a device whose wgmma rounds as its mma gives the same bits with both (settle_products() asks it).
 // A block stays and takes one tile after the other: the next one's first values come while the last one's sums are stored.
+#include "kernels/cuda/hopper_panels.h"
 #include "kernels/cuda/multiply_launches.h"
 #include "kernels/cuda/multiply_task.h"
 #include "kernels/cuda/multiply_work.h"
@@ -18,13 +19,16 @@
 
 #include <cutlass/arch/barrier.h>
 #include <cutlass/arch/reg_reconfig.h>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <cute/arch/cluster_sm90.hpp>
 #include <cute/arch/copy_sm90_tma.hpp>
 #include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/arch/mma_sm90_gmma.hpp>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,20 +37,20 @@ namespace espalier::cuda {
 namespace {
 
 namespace gmma = cute::SM90::GMMA;
+using namespace hopper;
+using float_codes::TwoFloats;
 using Full = cutlass::arch::ClusterTransactionBarrier;
 using Empty = cutlass::arch::ClusterBarrier;
 
 constexpr int kPanels = 8, kWarpGroups = 2, kThreads = 128 * (1 + kWarpGroups);
-constexpr int kValues = 64;                                    // of K, in a stage
-[[maybe_unused]] constexpr int kGroupStages = 1024 / kValues;  // of a group; only code for Hopper asks
-constexpr int kPair = 64, kPanelBytes = kValues / 2 * kPair, kRowBytes = kValues * 2;
+constexpr int kRowBytes = kValues * 2;  // of a stage
 constexpr int kPitch = 66;  // floats of a row of sums on their way out: 64 columns of a warp group, and a gap
 
 // A block's shared memory, with kRows rows: stages of panels and rows, sums of 64 rows for each warp group, barriers.
-template <int kRows>
+template <class Panels, int kRows>
 struct Room {
   static constexpr int kAlign = 1024;  // of what the accelerator writes in its own order
-  static constexpr int kOfPanels = kPanels * kPanelBytes, kStage = kOfPanels + kRows * kRowBytes;
+  static constexpr int kOfPanels = kPanels * Panels::kLines * kLine, kStage = kOfPanels + kRows * kRowBytes;
   static constexpr int kSums = 64 * kPitch * 4, kBarriers = 256;
   static constexpr int kFits = (227 * 1024 - kAlign - kBarriers - kWarpGroups * kSums) / kStage;
   static constexpr int kStages = kFits < 8 ? kFits : 8;
@@ -74,10 +78,10 @@ template <>
 struct Atom<192> : gmma::MMA_64x192x16_F32BF16BF16_RS<gmma::Major::K, gmma::Major::K> {};
 
 // What the threads of a block do.
-template <int kRows, int kCluster>
+template <class Panels, int kRows, int kCluster>
 class Kernel {
  public:
-  using Plan = Room<kRows>;
+  using Plan = Room<Panels, kRows>;
   static constexpr int kSums = kRows / 2;  // of a thread
 
   __device__ Kernel(const CUtensorMap& panels, const CUtensorMap& rows, const MatmulTask& t)
@@ -148,7 +152,7 @@ class Kernel {
         full.arrive_and_expect_tx(Plan::kStage);
         auto* const come = reinterpret_cast<std::uint64_t*>(&full);
         std::uint8_t* const to = at(place.slot);
-        cute::SM90_TMA_LOAD_3D::copy(&panels_, come, kStays, to, 0, stage * (kValues / 2), first_panel(tile));
+        cute::SM90_TMA_LOAD_3D::copy(&panels_, come, kStays, to, 0, Panels::first_line(stage), first_panel(tile));
         cute::SM90_TMA_LOAD_MULTICAST_2D::copy(&rows_, come, (1 << kCluster) - 1, kStays,
                                                to + Plan::kOfPanels + rank_ * kPart * kRowBytes, stage * kValues,
                                                first_row(tile) + rank_ * kPart);
@@ -158,35 +162,11 @@ class Kernel {
 
   // --- two warp groups ---
 
-  // Half a stage of a warp's panel: what two steps of a tensor core take.
-  struct Half {
-    unsigned word[2][4];
-  };
-  // Neighbour 4 g + t has columns column() and the next one, and of each step pairs t and t + 4. The accelerator changed the
-  // places of pieces of 16 bytes within each pair, by bits 1 and 2 of the pair's number; with columns in this order, sixteen
-  // neighbours read from different banks.
-  __device__ static int column() {
-    const int g = threadIdx.x >> 2 & 7;
-    return (g >> 1 & 1) * 8 + (g >> 2) * 4 + (g & 1) * 2;
-  }
+  __device__ static unsigned lane() { return threadIdx.x & 31; }
+  // This warp's panel, of the block's.
+  __device__ static int warp_panel() { return static_cast<int>(threadIdx.x) / 32 - 4; }
   __device__ Half load_half(int slot, int half) const {
-    struct alignas(8) Two {
-      unsigned a, b;
-    };
-    const int t = threadIdx.x & 3, panel = threadIdx.x / 32 - 4, in_pair = column() * 4;
-    const std::uint8_t* const pairs = at(slot) + panel * kPanelBytes + (16 * half + t) * kPair;
-    const int low = in_pair ^ (t >> 1) << 4, high = 4 * kPair + (in_pair ^ (2 + (t >> 1)) << 4);
-    Half out;
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-      const Two first = *reinterpret_cast<const Two*>(pairs + 8 * step * kPair + low),
-                second = *reinterpret_cast<const Two*>(pairs + 8 * step * kPair + high);
-      out.word[step][0] = first.a;
-      out.word[step][1] = first.b;
-      out.word[step][2] = second.a;
-      out.word[step][3] = second.b;
-    }
-    return out;
+    return Panels::load(at(slot) + warp_panel() * Panels::kLines * kLine, half, lane());
   }
 
   // The stage's rows as wgmma finds them: [8 rows][128 bytes] side by side, pieces of 16 bytes in the accelerator's order.
@@ -221,8 +201,7 @@ class Kernel {
   }
   // This warp has read a stage: all blocks may write there again.
   __device__ void give_back(int slot) const {
-    const int lane = threadIdx.x & 31;
-    if (lane < kCluster) empty_[slot].arrive(static_cast<std::uint32_t>(lane));
+    if (lane() < kCluster) empty_[slot].arrive(lane());
   }
 
   __device__ void multiply() const {
@@ -230,14 +209,30 @@ class Kernel {
     each_tile([&](int tile) {
       float total[kSums];
 #pragma unroll 1
-      for (int first = 0; first < stages_; first += kGroupStages) {
+      for (int first = 0; first < stages_; first += Panels::kSumStages) {
+        const TwoFloats scales = scales_of(tile, first);
         float sums[kSums];
-        add_group(sums, place, stages_ - first < kGroupStages ? stages_ - first : kGroupStages);
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) total[i] = first == 0 ? sums[i] : total[i] + sums[i];
+        add_group(sums, place, stages_ - first < Panels::kSumStages ? stages_ - first : Panels::kSumStages);
+        add_to(total, sums, scales, first == 0);
       }
       finish(tile, total);
     });
+  }
+  __device__ TwoFloats scales_of(int tile, int stage) const {
+    const int panel = t_.panel_begin + first_panel(tile) + warp_panel();
+    if constexpr (Panels::kScaled)
+      if (panel < t_.panel_end)
+        return Panels::scales(t_.panels + static_cast<std::size_t>(panel) * t_.panel_bytes, stage, lane());
+    return {1.0f, 1.0f};
+  }
+  __device__ static void add_to(float (&total)[kSums], const float (&sums)[kSums], TwoFloats scales, bool first) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      if constexpr (Panels::kScaled)  // as multiply_float_codes.cu has it
+        total[i] = (first ? 0.0f : total[i]) + (i % 4 < 2 ? scales.a : scales.b) * sums[i];
+      else
+        total[i] = first ? sums[i] : total[i] + sums[i];
+    }
   }
   // The sums of so many stages. While a half is multiplied, the next one's words are loaded.
   __device__ void add_group(float (&sums)[kSums], Place& place, int stages) const {
@@ -278,7 +273,7 @@ class Kernel {
 #pragma unroll
       for (int eight = 0; eight < 8; ++eight) {
         const float* const sums = total + (8 * piece + eight) * 4;
-        float* const to = out + (8 * eight + 2 * t) * kPitch + 16 * warp + column();
+        float* const to = out + (8 * eight + 2 * t) * kPitch + 16 * warp + column(lane());
         *reinterpret_cast<Two*>(to) = {sums[0], sums[2]};
         *reinterpret_cast<Two*>(to + kPitch) = {sums[1], sums[3]};
       }
@@ -312,12 +307,12 @@ class Kernel {
   const Tiles<kRows, kCluster> tiles_;
 };
 
-template <int kRows, int kCluster>
+template <class Panels, int kRows, int kCluster>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_hopper(const __grid_constant__ CUtensorMap panels, const __grid_constant__ CUtensorMap rows,
                     const __grid_constant__ MatmulTask task) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  Kernel<kRows, kCluster>(panels, rows, task).run();
+  Kernel<Panels, kRows, kCluster>(panels, rows, task).run();
 #endif
 }
 
@@ -374,7 +369,7 @@ struct Map {
 };
 
 // How a product is launched in tiles of so many rows, by clusters of so many blocks.
-template <int kRows, int kCluster>
+template <class Panels, int kRows, int kCluster>
 class Launch {
  public:
   // How long it takes, in rows of a tile: each costs its rows and what it takes to begin and to end it.
@@ -388,7 +383,7 @@ class Launch {
   static bool go(simt::Stream stream, const MatmulTask& t) {
     CUtensorMap panels, rows;
     if (!panels_of(t).make(panels) || !rows_of(t).make(rows)) return false;
-    const auto kernel = multiply_hopper<kRows, kCluster>;
+    const auto kernel = multiply_hopper<Panels, kRows, kCluster>;
     take_room();
     How how(tiles(t) < clusters() ? tiles(t) : clusters());
     how.config.stream = stream;
@@ -407,7 +402,7 @@ class Launch {
       cluster.val.clusterDim = {kCluster, 1, 1};
       config.gridDim = dim3(static_cast<unsigned>(kCluster * clusters));
       config.blockDim = dim3(kThreads);
-      config.dynamicSmemBytes = Room<kRows>::kBytes;
+      config.dynamicSmemBytes = Room<Panels, kRows>::kBytes;
       config.attrs = &cluster;
       config.numAttrs = 1;
     }
@@ -416,8 +411,8 @@ class Launch {
   };
 
   static void take_room() {  // on the device that is chosen
-    cudaFuncSetAttribute(multiply_hopper<kRows, kCluster>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         Room<kRows>::kBytes);
+    cudaFuncSetAttribute(multiply_hopper<Panels, kRows, kCluster>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         Room<Panels, kRows>::kBytes);
   }
   static int tiles(const MatmulTask& t) { return Tiles<kRows, kCluster>(t).count(); }
   // As many as find room at the same time.
@@ -426,19 +421,21 @@ class Launch {
       take_room();
       const How how(1);
       int found = 0;
-      const cudaError_t asked = cudaOccupancyMaxActiveClusters(&found, multiply_hopper<kRows, kCluster>, &how.config);
+      const cudaError_t asked =
+          cudaOccupancyMaxActiveClusters(&found, multiply_hopper<Panels, kRows, kCluster>, &how.config);
       return asked == cudaSuccess && found > 0 ? found : 1;
     }();
     return most;
   }
 
   static Map<3> panels_of(const MatmulTask& t) {
-    return {CU_TENSOR_MAP_DATA_TYPE_UINT32,
-            t.panels + static_cast<std::size_t>(t.panel_begin) * t.panel_bytes,
-            {kPair / 4, static_cast<cuuint64_t>(t.k + 1) / 2, static_cast<cuuint64_t>(t.panel_end - t.panel_begin)},
-            {kPair, t.panel_bytes},
-            {kPair / 4, kValues / 2, kPanels},
-            CU_TENSOR_MAP_SWIZZLE_64B};
+    return {
+        CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        t.panels + static_cast<std::size_t>(t.panel_begin) * t.panel_bytes,
+        {kLine / 4, static_cast<cuuint64_t>(Panels::lines(t.k)), static_cast<cuuint64_t>(t.panel_end - t.panel_begin)},
+        {kLine, t.panel_bytes},
+        {kLine / 4, Panels::kLines, kPanels},
+        CU_TENSOR_MAP_SWIZZLE_64B};
   }
   static Map<2> rows_of(const MatmulTask& t) {
     return {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -450,38 +447,87 @@ class Launch {
   }
 };
 
-// Calls f(launch) with the quickest; of those alike with the first, which asks least of the second-level cache.
-template <class F>
-bool with_quickest(const MatmulTask& t, F f) {
-  using A = Launch<192, 4>;
-  using B = Launch<192, 2>;
-  using C = Launch<128, 2>;
-  using D = Launch<64, 2>;
-  const int a = A::cost(t), b = B::cost(t), c = C::cost(t), d = D::cost(t);
-  if (a <= b && a <= c && a <= d) return f(A());
-  if (b <= c && b <= d) return f(B());
-  return c <= d ? f(C()) : f(D());
+// How products of a type may be launched, from those on that ask least of the second-level cache. FP8 has to scale sums, whose
+// registers would not last for 192 rows; its panels are half as many bytes.
+template <class... L>
+struct Launches {};
+template <class Panels>
+struct LaunchesOf;
+template <>
+struct LaunchesOf<Bf16Panels> {
+  using P = Bf16Panels;
+  using All = Launches<Launch<P, 192, 4>, Launch<P, 192, 2>, Launch<P, 128, 2>, Launch<P, 64, 2>>;
+};
+template <>
+struct LaunchesOf<Fp8Panels> {
+  using P = Fp8Panels;
+  using All = Launches<Launch<P, 128, 4>, Launch<P, 128, 2>, Launch<P, 64, 2>>;
+};
+
+// Calls f(launch) with the quickest; of those alike with the first.
+template <class... L, class F>
+bool with_quickest(Launches<L...>, const MatmulTask& t, F f) {
+  const int least = std::min({L::cost(t)...});
+  bool found = false, result = false;
+  const auto take = [&](auto launch) {
+    if (found || launch.cost(t) != least) return;
+    found = true;
+    result = f(launch);
+  };
+  (take(L()), ...);
+  return result;
+}
+// Whether f(launch) holds for all of them.
+template <class... L, class F>
+bool with_each(Launches<L...>, F f) {
+  return (f(L()) && ...);
 }
 
 // A device's answer to settle_products(), by its number.
 constexpr int kMostDevices = 64;
+template <class Panels>
 bool agrees[kMostDevices] = {};
+template <class Panels>
 bool this_device_agrees() {
   int device = 0;
-  return cudaGetDevice(&device) == cudaSuccess && device < kMostDevices && agrees[device];
+  return cudaGetDevice(&device) == cudaSuccess && device < kMostDevices && agrees<Panels>[device];
+}
+
+class Random {
+ public:
+  std::uint32_t next() { return state_ = state_ * 1664525u + 1013904223u; }
+
+ private:
+  std::uint32_t state_ = 1;
+};
+std::uint16_t random_bf16(Random& random) {
+  const std::uint32_t bits = random.next();
+  return static_cast<std::uint16_t>((bits >> 16 & 0x807fu) | (0x3b80u + (bits >> 8 & 7u) * 0x80u));
+}
+void fill(Random& random, std::span<std::uint8_t> memory, Bf16Panels) {
+  for (std::size_t i = 0; i < memory.size(); i += 2) {
+    const std::uint16_t number = random_bf16(random);
+    std::memcpy(&memory[i], &number, 2);
+  }
+}
+void fill(Random& random, std::span<std::uint8_t> memory, Fp8Panels) {
+  for (std::size_t i = 0; i < memory.size(); i += 4) {
+    const bool is_scale = i % Fp8Panels::Codes::kBlockBytes < kLine;
+    const std::uint32_t bits = random.next(), word = is_scale ? 0x3c000000u | bits >> 9 : bits & 0xfefefefeu;  // no NaN
+    std::memcpy(&memory[i], &word, 4);
+  }
 }
 
 // A product of numbers of many sizes, whose sums lose bits in every step, in memory of its own.
+template <class Panels>
 class Trial {
  public:
   Trial() {
     const std::size_t panels = kOutputs / 16 * panel_bytes(), rows = kRows * row_bytes(), out = kRows * kOutputs * 4;
-    std::vector<std::uint16_t> numbers((panels + rows) / 2);
-    std::uint32_t random = 1;
-    for (std::uint16_t& number : numbers) {
-      random = random * 1664525u + 1013904223u;
-      number = static_cast<std::uint16_t>((random >> 16 & 0x807fu) | (0x3b80u + (random >> 8 & 7u) * 0x80u));
-    }
+    std::vector<std::uint8_t> numbers(panels + rows);
+    Random random;
+    fill(random, std::span(numbers).first(panels), Panels());
+    fill(random, std::span(numbers).subspan(panels), Bf16Panels());
     if (cudaMalloc(&memory_, panels + rows + out) != cudaSuccess) return;
     if (cudaMemcpy(memory_, numbers.data(), panels + rows, cudaMemcpyHostToDevice) != cudaSuccess) return;
     task_.panels = memory_;
@@ -520,33 +566,31 @@ class Trial {
     }
     return cudaStreamQuery(stream) == cudaSuccess;
   }
-  static constexpr std::size_t kK = 2048 + 96, kOutputs = 272, kRows = 80;
-  static constexpr std::size_t panel_bytes() { return kK / 2 * kPair; }
+  static constexpr std::size_t kK = Panels::kScaled ? 2048 + 128 : 2048 + 96, kOutputs = 272, kRows = 80;
+  static constexpr std::size_t panel_bytes() { return static_cast<std::size_t>(Panels::lines(kK)) * kLine; }
   static constexpr std::size_t row_bytes() { return kK * 2; }
   std::uint8_t* memory_ = nullptr;
   MatmulTask task_{};
   bool there_ = false;
 };
 
-MultiplyWork work_of(const MatmulTask& task) {
-  return {task, nullptr, nullptr, nullptr, 0, 0};
+void multiply_by_mma(simt::Stream stream, const MatmulTask& task, DType type) {
+  const MultiplyWork work{task, nullptr, nullptr, nullptr, 0, 0};
+  type == DType::bf16 ? multiply_tensor(stream, work) : multiply_float_codes(type)(stream, work);
 }
 
-}  // namespace
-
-const char* settle_products(simt::Stream stream) {
-  int device = 0;
-  if (!Hopper::get().there || cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return nullptr;
-  if (agrees[device]) return nullptr;
-  auto trial = std::make_unique<Trial>();
+// settle_products() of one type.
+template <class Panels>
+const char* settle(simt::Stream stream, int device) {
+  if (agrees<Panels>[device]) return nullptr;
+  auto trial = std::make_unique<Trial<Panels>>();
   const auto by_mma = trial->result(stream, [](simt::Stream on, const MatmulTask& t) {
-    multiply_tensor(on, work_of(t));
+    multiply_by_mma(on, t, Panels::kType);
     return true;
   });
-  agrees[device] = !by_mma.empty() && trial->result(stream, Launch<64, 2>::go) == by_mma &&
-                   trial->result(stream, Launch<128, 2>::go) == by_mma &&
-                   trial->result(stream, Launch<192, 2>::go) == by_mma &&
-                   trial->result(stream, Launch<192, 4>::go) == by_mma;
+  agrees<Panels>[device] = !by_mma.empty() && with_each(typename LaunchesOf<Panels>::All(), [&](auto launch) {
+    return trial->result(stream, launch.go) == by_mma;
+  });
   cudaGetLastError();  // of a trial that was refused
   const cudaError_t state = cudaStreamQuery(stream);
   if (state == cudaSuccess) return nullptr;
@@ -555,17 +599,39 @@ const char* settle_products(simt::Stream stream) {
                                     : "a trial of wgmma failed; ESPALIER_WGMMA=0 does without it";
 }
 
-bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work) {
+// f(how panels of a type are read); false where wgmma does not take them.
+template <class F>
+bool with_type(DType type, F f) {
+  if (type == DType::bf16) return f(Bf16Panels());
+  return type == DType::f8_128 && f(Fp8Panels());
+}
+
+}  // namespace
+
+const char* settle_products(simt::Stream stream) {
+  int device = 0;
+  if (!Hopper::get().there || cudaGetDevice(&device) != cudaSuccess || device >= kMostDevices) return nullptr;
+  const char* const wrong = settle<Bf16Panels>(stream, device);
+  return wrong != nullptr ? wrong : settle<Fp8Panels>(stream, device);
+}
+
+bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work, DType type) {
   const MatmulTask& t = work.of;
-  if (!Hopper::get().there || work.begin != nullptr || !this_device_agrees()) return false;
-  return with_quickest(t, [&](auto launch) { return launch.is_enough(t) && launch.go(stream, t); });
+  if (!Hopper::get().there || work.begin != nullptr) return false;
+  return with_type(type, [&]<class Panels>(Panels) {
+    return this_device_agrees<Panels>() && with_quickest(typename LaunchesOf<Panels>::All(), t, [&](auto launch) {
+             return launch.is_enough(t) && launch.go(stream, t);
+           });
+  });
 }
 
 bool multiply_by_wgmma(simt::Stream stream, const MultiplyTask& task) {
   const MatmulTask& t = task.of;
   if (!Hopper::get().there) return false;
-  if (t.row_end <= t.row_begin || t.panel_end <= t.panel_begin) return true;
-  return with_quickest(t, [&](auto launch) { return launch.go(stream, t); });
+  return with_type(task.type, [&]<class Panels>(Panels) {
+    if (t.row_end <= t.row_begin || t.panel_end <= t.panel_begin) return true;
+    return with_quickest(typename LaunchesOf<Panels>::All(), t, [&](auto launch) { return launch.go(stream, t); });
+  });
 }
 
 }  // namespace espalier::cuda
@@ -577,7 +643,7 @@ namespace espalier::cuda {
 const char* settle_products(simt::Stream) {
   return nullptr;
 }
-bool multiply_many_by_wgmma(simt::Stream, const MultiplyWork&) {
+bool multiply_many_by_wgmma(simt::Stream, const MultiplyWork&, DType) {
   return false;
 }
 bool multiply_by_wgmma(simt::Stream, const MultiplyTask&) {

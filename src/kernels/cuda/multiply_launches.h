@@ -31,9 +31,9 @@ constexpr DType panel_type(DType type) {
 }
 // Of bf16, by tensor cores.
 void multiply_tensor(simt::Stream stream, const MultiplyWork& work);
-// The same by wgmma. False, and nothing was launched: this is no Hopper, its wgmma rounds otherwise than its mma, these are
-// experts, or tiles would be too few for all multiprocessors.
-bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work);
+// Rows of bf16 by wgmma. False, and nothing was launched: this is no Hopper, its wgmma does not take the type or rounds otherwise than
+// its mma, these are experts, or tiles would be too few for all multiprocessors.
+bool multiply_many_by_wgmma(simt::Stream stream, const MultiplyWork& work, DType type);
 // Rows of bf16 with weights whose codes are floats, or that are f16, by tensor cores; null: another type.
 MultiplyLaunch multiply_float_codes(DType type);
 

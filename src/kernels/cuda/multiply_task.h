@@ -25,7 +25,8 @@ struct MultiplyTask {
 };
 void multiply(simt::Stream stream, const MultiplyTask& task);
 
-// Of bf16, by Hopper's wgmma whatever the number of rows, for tests and measurements. False: this is no Hopper.
+// Rows of bf16 by Hopper's wgmma whatever their number, for tests and measurements. False: this is no Hopper, or wgmma does not take
+// the type (bf16 and f8_128 it does).
 bool multiply_by_wgmma(simt::Stream stream, const MultiplyTask& task);
 // Whether wgmma gives the bits that mma gives, on the device that is chosen: until that was seen, multiply() does without it.
 // To be called when a device is opened; takes milliseconds. What it returns is why the device cannot be used: what was tried

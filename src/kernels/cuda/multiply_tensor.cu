@@ -260,7 +260,7 @@ void multiply_tensor(simt::Stream stream, const MultiplyWork& work) {
   using Small = ManyGroups<1, 4, 2, 2>;
   using Large = ManyGroups<4, 4, 2, 4>;
   const int rows = work.usual_rows();
-  if (rows > 32 && multiply_many_by_wgmma(stream, work)) return;
+  if (rows > 32 && multiply_many_by_wgmma(stream, work, DType::bf16)) return;
   if (rows <= 8)
     launch_few(stream, work, kGroup, multiply_few<1>);
   else if (rows <= 32)
