@@ -208,6 +208,10 @@ class Kernel {
     Place place;
     each_tile([&](int tile) {
       float total[kSums];
+      if constexpr (Panels::kScaled) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) total[i] = 0.0f;
+      }
 #pragma unroll 1
       for (int first = 0; first < stages_; first += Panels::kSumStages) {
         const TwoFloats scales = scales_of(tile, first);
@@ -229,7 +233,7 @@ class Kernel {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       if constexpr (Panels::kScaled)  // as multiply_float_codes.cu has it
-        total[i] = (first ? 0.0f : total[i]) + (i % 4 < 2 ? scales.a : scales.b) * sums[i];
+        total[i] += (i % 4 < 2 ? scales.a : scales.b) * sums[i];
       else
         total[i] = first ? sums[i] : total[i] + sums[i];
     }
