@@ -129,7 +129,7 @@ struct RowNumbers {
   float value, beta, decay;
   ESPALIER_ON_DEVICE void fetch(const Head& head, int row) {
     const RecurTask& t = head.task;
-    value = *head.at(t.values, row, head.of_value());
+    value = head.there ? *head.at(t.values, row, head.of_value()) : 0.0f;  // another column may be written already
     beta = t.beta.first != nullptr ? *head.at(t.beta, row, head.head) : 1.0f;
     decay = 1.0f;
     if constexpr (!Form::kVectorDecay) {

@@ -32,6 +32,22 @@ constexpr std::size_t kStackBytes = 256 * 1024, kGuardBytes = 4096;  // pages co
 constexpr int kMostThreads = 1024;
 constexpr std::uint64_t kUnwritten = 0xffa5a5a5ffa5a5a5;  // NaN, as one double and as two floats
 
+// ThreadSanitizer sees each of a kernel's threads as a thread of its own, and that they run in turns tells it nothing: only what the
+// kernel asks for orders them. tell() and learn() say where; what this file itself shares between them is ESPALIER_UNSEEN.
+#if defined(__SANITIZE_THREAD__)
+#define ESPALIER_UNSEEN __attribute__((no_sanitize_thread))
+void tell(void* what) {
+  __tsan_release(what);
+}
+void learn(void* what) {
+  __tsan_acquire(what);
+}
+#else
+#define ESPALIER_UNSEEN
+void tell(void*) {}
+void learn(void*) {}
+#endif
+
 [[noreturn]] void give_up(const char* why) {
   std::fprintf(stderr, "espalier: emulated device: %s\n", why);
   std::abort();
@@ -41,7 +57,8 @@ constexpr std::uint64_t kUnwritten = 0xffa5a5a5ffa5a5a5;  // NaN, as one double 
 struct Meeting {
   int live = 0, come = 0;
   unsigned round = 0;
-  bool complete() {
+  char of_round[2] = {};  // what tell() and learn() are told
+  ESPALIER_UNSEEN bool complete() {
     if (come < live || live == 0) return false;
     come = 0;
     ++round;
@@ -83,15 +100,15 @@ class Block {
 
   void run(const Grid& grid, const std::function<void()>& kernel, unsigned number, std::span<const int> order);
 
-  Fiber& current() { return *current_; }
-  Meeting& meeting(int width) {
+  ESPALIER_UNSEEN Fiber& current() { return *current_; }
+  ESPALIER_UNSEEN Meeting& meeting(int width) {
     if (width == kBlock) return whole_;
     const int of = current_->place.thread / width;
     return width == 16 ? sixteens_[of] : warps_[of];
   }
   void wait(Meeting& meeting);
-  Words (&words())[2][32] { return words_[current_->place.thread / 32]; }
-  Fiber& neighbour(int width, int number) {
+  ESPALIER_UNSEEN Words (&words())[2][32] { return words_[current_->place.thread / 32]; }
+  ESPALIER_UNSEEN Fiber& neighbour(int width, int number) {
     return fibers_[static_cast<std::size_t>(current_->place.thread / width * width + number)];
   }
   void enter();
@@ -106,6 +123,7 @@ class Block {
   Meeting whole_, warps_[kMostThreads / 32], sixteens_[kMostThreads / 16];
   Words words_[kMostThreads / 32][2][32];  // of neighbours, in turns
   Fiber* current_ = nullptr;
+  char begins_ = 0, ends_ = 0;  // what tell() and learn() are told
   const std::function<void()>* kernel_ = nullptr;
   context::fcontext_t scheduler_ = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
@@ -120,7 +138,7 @@ class Block {
 
 thread_local Block* block = nullptr;
 
-void entry(context::transfer_t from) {
+ESPALIER_UNSEEN void entry(context::transfer_t from) {
   *static_cast<context::fcontext_t*>(from.data) = from.fctx;
   block->enter();
 }
@@ -141,14 +159,14 @@ void Block::prepare(Fiber& fiber) {
   fiber.awaited = nullptr;
 }
 
-void Block::resume(Fiber& fiber) {
+ESPALIER_UNSEEN void Block::resume(Fiber& fiber) {
   current_ = &fiber;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&fake_stack_, fiber.stack, kStackBytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
   tsan_scheduler_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(fiber.tsan, 0);
+  __tsan_switch_to_fiber(fiber.tsan, __tsan_switch_to_fiber_no_sync);
 #endif
   fiber.state = context::jump_fcontext(fiber.state, &scheduler_).fctx;
 #if defined(__SANITIZE_ADDRESS__)
@@ -157,7 +175,7 @@ void Block::resume(Fiber& fiber) {
 }
 
 // On the fiber's stack: back to the scheduler.
-void Block::leave(bool for_good) {
+ESPALIER_UNSEEN void Block::leave(bool for_good) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, scheduler_stack_, scheduler_bytes_);
@@ -165,7 +183,7 @@ void Block::leave(bool for_good) {
   static_cast<void>(for_good);
 #endif
 #if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(tsan_scheduler_, 0);
+  __tsan_switch_to_fiber(tsan_scheduler_, __tsan_switch_to_fiber_no_sync);
 #endif
   scheduler_ = context::jump_fcontext(scheduler_, nullptr).fctx;
 #if defined(__SANITIZE_ADDRESS__)
@@ -173,29 +191,35 @@ void Block::leave(bool for_good) {
 #endif
 }
 
-void Block::enter() {
+ESPALIER_UNSEEN void Block::enter() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack_, &scheduler_bytes_);
 #endif
+  learn(&begins_);
   (*kernel_)();
+  tell(&ends_);
   Fiber& self = *current_;
   self.over = true;
   const int thread = self.place.thread;
   for (Meeting* m : {&whole_, &warps_[thread / 32], &sixteens_[thread / 16]}) {
+    tell(&m->of_round[m->round % 2]);
     --m->live;
     m->complete();
   }
   leave(true);
 }
 
-void Block::wait(Meeting& meeting) {
+ESPALIER_UNSEEN void Block::wait(Meeting& meeting) {
   Fiber& self = *current_;
   ++meeting.come;
   const unsigned round = meeting.round;
-  if (meeting.complete()) return;
-  self.awaited = &meeting;
-  self.round = round;
-  leave(false);
+  tell(&meeting.of_round[round % 2]);
+  if (!meeting.complete()) {
+    self.awaited = &meeting;
+    self.round = round;
+    leave(false);
+  }
+  learn(&meeting.of_round[round % 2]);
 }
 
 unsigned order_number() {
@@ -238,8 +262,9 @@ void Block::run(const Grid& grid, const std::function<void()>& kernel, unsigned 
                    static_cast<int>(grid.blocks_x),
                    reinterpret_cast<std::byte*>(shared_.data())};
   }
+  tell(&begins_);
   int left = threads;
-  const auto runs = [&](int i) {
+  const auto runs = [&](int i) ESPALIER_UNSEEN {
     Fiber& fiber = fibers_[static_cast<std::size_t>(i)];
     if (fiber.over || (fiber.awaited != nullptr && fiber.awaited->round == fiber.round)) return false;
     fiber.awaited = nullptr;
@@ -259,6 +284,7 @@ void Block::run(const Grid& grid, const std::function<void()>& kernel, unsigned 
     }
     if (!ran) give_up("threads of a block wait for others that never come: not all of them reach a barrier");
   }
+  learn(&ends_);
 }
 
 // Processors that share the blocks of a grid.
@@ -343,7 +369,7 @@ void meet(int width) {
   block->wait(block->meeting(width));
 }
 
-std::uint64_t exchange(int width, std::uint64_t bits, int number) {
+ESPALIER_UNSEEN std::uint64_t exchange(int width, std::uint64_t bits, int number) {
   Fiber& self = block->current();
   Meeting& meeting = block->meeting(width);
   // Two places in turns: a neighbour that is a round ahead does not overwrite what others still read.
@@ -353,7 +379,7 @@ std::uint64_t exchange(int width, std::uint64_t bits, int number) {
   return block->neighbour(width, number).given[kind][turn];
 }
 
-const Words* exchange_words(const Words& mine) {
+ESPALIER_UNSEEN const Words* exchange_words(const Words& mine) {
   Meeting& meeting = block->meeting(32);
   Words(&all)[32] = block->words()[meeting.round % 2];  // as in exchange()
   all[block->current().place.thread % 32] = mine;
