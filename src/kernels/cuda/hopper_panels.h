@@ -25,10 +25,7 @@ ESPALIER_EITHER inline unsigned column(unsigned lane) {
   return (g >> 1 & 1) * 8 + (g >> 2) * 4 + (g & 1) * 2;
 }
 
-// The words of this neighbour's two columns.
-struct alignas(8) TwoWords {
-  unsigned a, b;
-};
+using float_codes::Two;  // the words of a neighbour's two columns
 // Where they lie in a line that the accelerator exchanged by `bits`.
 ESPALIER_EITHER inline unsigned in_line(unsigned lane, unsigned bits) {
   return column(lane) * 4 ^ bits << 4;
@@ -50,8 +47,8 @@ struct Bf16Panels {
     const int first = in_line(lane, t >> 1), second = 4 * kLine + in_line(lane, 2 + (t >> 1));
     ESPALIER_UNROLL(2)
     for (int step = 0; step < 2; ++step) {
-      const auto low = *reinterpret_cast<const TwoWords*>(lines + 8 * step * kLine + first),
-                 high = *reinterpret_cast<const TwoWords*>(lines + 8 * step * kLine + second);
+      const auto low = *reinterpret_cast<const Two*>(lines + 8 * step * kLine + first),
+                 high = *reinterpret_cast<const Two*>(lines + 8 * step * kLine + second);
       out.word[step][0] = low.a;
       out.word[step][1] = low.b;
       out.word[step][2] = high.a;
@@ -80,8 +77,8 @@ struct Fp8Panels {
     ESPALIER_UNROLL(2)
     for (int step = 0; step < 2; ++step) {
       const std::uint8_t* const from = lines + 4 * step * kLine;
-      const auto low = *reinterpret_cast<const TwoWords*>(from + in_line(lane, 2 * step)),
-                 high = *reinterpret_cast<const TwoWords*>(from + 2 * kLine + in_line(lane, 2 * step + 1));
+      const auto low = *reinterpret_cast<const Two*>(from + in_line(lane, 2 * step)),
+                 high = *reinterpret_cast<const Two*>(from + 2 * kLine + in_line(lane, 2 * step + 1));
       out.word[step][0] = Codes::two(low.a, second);
       out.word[step][1] = Codes::two(low.b, second);
       out.word[step][2] = Codes::two(high.a, second);

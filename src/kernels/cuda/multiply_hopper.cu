@@ -266,9 +266,6 @@ class Kernel {
   }
 
   __device__ void finish(int tile, const float (&total)[kSums]) const {
-    struct alignas(8) Two {
-      float a, b;
-    };
     const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, t = threadIdx.x & 3;
     float* const out = reinterpret_cast<float*>(memory_ + Plan::kStages * Plan::kStage + group * Plan::kSums);
 #pragma unroll
@@ -278,8 +275,8 @@ class Kernel {
       for (int eight = 0; eight < 8; ++eight) {
         const float* const sums = total + (8 * piece + eight) * 4;
         float* const to = out + (8 * eight + 2 * t) * kPitch + 16 * warp + column(lane());
-        *reinterpret_cast<Two*>(to) = {sums[0], sums[2]};
-        *reinterpret_cast<Two*>(to + kPitch) = {sums[1], sums[3]};
+        *reinterpret_cast<TwoFloats*>(to) = {sums[0], sums[2]};
+        *reinterpret_cast<TwoFloats*>(to + kPitch) = {sums[1], sums[3]};
       }
       meet_group(group);
       store(out, t_.row_begin + first_row(tile) + 64 * piece, t_.panel_begin + first_panel(tile) + 4 * group);
