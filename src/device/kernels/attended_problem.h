@@ -4,7 +4,7 @@
 
 #include "device/device.h"
 #include "kernels/attention/attention_problem.h"
-#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/attention/attention_task.h"
 
 namespace espalier::testing {
 

@@ -19,8 +19,8 @@
 #include "device/kernels/random_panels.h"
 #include "device/step/attended_tiles.h"
 #include "device/step/row_drawer.h"
-#include "kernels/cuda/attention_task.h"
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/attention/attention_task.h"
+#include "kernels/cuda/products/multiply_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"
 

@@ -1,6 +1,6 @@
 // What warps of Hopper's kernel read of panels that the tensor memory accelerator brought: each register A has the weights that
 // wgmma expects there. The accelerator is played by a loop; the weights are what the CPU's kernel multiplies with.
-#include "kernels/cuda/hopper_panels.h"
+#include "kernels/cuda/products/hopper_panels.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "device/kernels/random_panels.h"
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/products/multiply_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"
 #include "testing/data.h"

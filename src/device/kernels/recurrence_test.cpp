@@ -1,6 +1,6 @@
 // Layers that carry a state, on the emulated device: the bits of the CPU's stages, on odd sizes, with several sequences
 // of several parts, from states and from none, with states and results written over what was read.
-#include "kernels/cuda/recurrence_task.h"
+#include "kernels/cuda/recurrences/recurrence_task.h"
 
 #include <gtest/gtest.h>
 

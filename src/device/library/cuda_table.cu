@@ -9,7 +9,7 @@
 #include "device/abi.h"
 #include "device/library/cuda_ranks.h"
 #include "device/library/launches.h"
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/products/multiply_task.h"
 
 struct EspalierDevice {
   int number = 0;

@@ -6,10 +6,10 @@
 #include "device/step/rows_task.h"
 #include "device/step/sample_task.h"
 #include "kernels/cuda/adapters_task.h"
-#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/attention/attention_task.h"
 #include "kernels/cuda/experts_task.h"
-#include "kernels/cuda/multiply_task.h"
-#include "kernels/cuda/recurrence_task.h"
+#include "kernels/cuda/products/multiply_task.h"
+#include "kernels/cuda/recurrences/recurrence_task.h"
 #include "kernels/cuda/token_task.h"
 
 namespace espalier::device {

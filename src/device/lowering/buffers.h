@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/lowering/lower.h"
-#include "kernels/cuda/recurrence_task.h"
+#include "kernels/cuda/recurrences/recurrence_task.h"
 
 namespace espalier::device {
 

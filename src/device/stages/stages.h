@@ -8,7 +8,7 @@
 #include "device/ranks.h"
 #include "device/step/step.h"
 #include "kernels/cuda/experts_task.h"
-#include "kernels/cuda/recurrence_task.h"
+#include "kernels/cuda/recurrences/recurrence_task.h"
 #include "kernels/cuda/token_task.h"
 #include "model/cpu/row_operations.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/attention/attention_task.h"
 
 namespace espalier::device {
 

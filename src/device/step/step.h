@@ -15,7 +15,7 @@
 #include "device/step/rows_task.h"
 #include "device/step/step_memory.h"
 #include "kernels/cuda/adapters_task.h"
-#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/attention/attention_task.h"
 #include "kernels/cuda/sequence_parts.h"
 #include "model/cpu/lower.h"
 

@@ -5,7 +5,7 @@
 // Threads: asynchronous on a stream. Fails: never.
 #pragma once
 
-#include "kernels/cuda/multiply_task.h"
+#include "kernels/cuda/products/multiply_task.h"
 
 namespace espalier::cuda {
 

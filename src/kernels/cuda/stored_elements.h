@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/cpu/generic/each.h"
-#include "kernels/cuda/attention_task.h"
+#include "kernels/cuda/attention/attention_task.h"
 
 namespace espalier::cuda {
 

@@ -1,0 +1,11 @@
+// Attention by tensor cores over keys and values of up to 128 elements.
+#include "kernels/cuda/attention/attention_launches.h"
+#include "kernels/cuda/attention/tensor/attend_tensor_launch.h"
+
+namespace espalier::cuda::attention {
+
+void attend_tensor_128(simt::Stream stream, const AttendTensorTask& task, const TensorCut& cut) {
+  tensor_attention::launch<128>(stream, task, cut);
+}
+
+}  // namespace espalier::cuda::attention
