@@ -24,7 +24,7 @@ def linked(edges):
 def included(root):
     for module in ALLOWED:
         for path in sorted((root / "src" / module).rglob("*")):
-            if path.suffix not in {".h", ".cpp", ".inc"}:
+            if path.suffix not in {".h", ".cpp", ".cu", ".inc"}:
                 continue
             for other in re.findall(r'#include "([a-z_]+)/', path.read_text()):
                 if other in ALLOWED and other != module and other not in ALLOWED[module]:
