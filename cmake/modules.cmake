@@ -22,6 +22,11 @@ set(ESPALIER_ALONE text/jinja/[a-z_/]+ net/[a-z_/]+_test tensor/file/gguf_metada
   tensor/file/safetensors_test sampling/[a-z_]+_test grammar/rules/rule_grammar server/openai/[a-z_]+ server/programs/program_body
   server/prompt/chat_prompt engine/step/engine_core_test engine/engine_options tensor/quantize/[a-z_]+)
 list(JOIN ESPALIER_ALONE "|" ESPALIER_ALONE)
+if(ESPALIER_SANITIZE)
+  set(ESPALIER_TEST_SECONDS 7200)  # long tests under ThreadSanitizer: emulated devices take most of an hour
+else()
+  set(ESPALIER_TEST_SECONDS 1200)
+endif()
 
 function(espalier_module name)
   cmake_parse_arguments(M "" "" "USES;LIBRARIES" ${ARGN})
@@ -61,7 +66,7 @@ function(espalier_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE espalier_${name} espalier_testing)
     add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}" TIMEOUT 1200)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}" TIMEOUT ${ESPALIER_TEST_SECONDS})
   endif()
   foreach(bench ${benches})
     get_filename_component(target ${bench} NAME_WE)

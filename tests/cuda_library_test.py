@@ -16,6 +16,13 @@ class Table(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("kind", ctypes.c_char_p), ("count", Why), ("open", Open)]
 
 
+def has_driver():
+    try:
+        return bool(ctypes.CDLL("libcuda.so.1"))
+    except OSError:
+        return False
+
+
 def main():
     path = pathlib.Path(sys.argv[1])
     if not path.exists():
@@ -34,6 +41,7 @@ def main():
         print(f"skipped: there are {count} devices")
         return SKIPPED
     assert why.value, "there is no device, and no reason"
+    assert has_driver() or why.value == b"no NVIDIA driver is installed", why.value
     why_not = ctypes.create_string_buffer(256)
     assert not table.open(0, why_not, len(why_not)) and why_not.value, "a device that is not there was opened"
     print(f"no device: {why.value.decode()}; not opened: {why_not.value.decode()}")

@@ -10,6 +10,7 @@
 
 #include "device/backend.h"
 #include "device/device_pool.h"
+#include "device/tested_devices.h"
 #include "kernels/matmul/low_rank.h"
 #include "kernels/random_floats.h"
 #include "kernels/sensible_blocks.h"

@@ -4,10 +4,10 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "device/backend.h"
 #include "device/device_pool.h"
+#include "device/tested_devices.h"
 #include "model/config/hf_config.h"
 #include "model/golden_distance.h"
 #include "model/quant/quantised_file.h"
@@ -27,7 +27,7 @@ constexpr int kMostRows = 64;
 constexpr double kMoreThanTheCpu = 1.3;  // how much further from a reference a device may be
 
 // Else some of it: every fourth golden in the default mode, and not row by row.
-const bool kAll = testing::operations(0, 1) == 1;
+const bool kAll = testing::all_models();
 
 nlohmann::json read_golden(const std::filesystem::path& folder) {
   return nlohmann::json::parse(testing::read_file(folder / "golden.json"));
@@ -121,6 +121,7 @@ class EachTextModelOnADevice : public ::testing::TestWithParam<std::string> {
 TEST_P(EachTextModelOnADevice, GivesTheBitsOfTheCpu) {
   const auto folder = testing::golden("models/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
+  if (!testing::takes_model(GetParam(), 1)) GTEST_SKIP() << "left out: one of 16 does";
   for (const Kind kind : testing::device_kinds()) expect_the_bits_of_the_cpu(folder, kind);
 }
 
@@ -128,7 +129,7 @@ TEST_P(EachTextModelOnADevice, DefaultModeStaysNearTheReferenceWithTheSameBitsIn
   const auto folder = testing::golden("models/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   const std::string name = GetParam();
-  if (!kAll && std::accumulate(name.begin(), name.end(), 0) % 4 != 0) GTEST_SKIP() << "left out: of the long tests";
+  if (!testing::takes_model(name, 4)) GTEST_SKIP() << "left out: of the long tests";
   for (const Kind kind : testing::device_kinds()) expect_to_be_near_the_reference(folder, kind);
 }
 

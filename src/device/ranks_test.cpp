@@ -11,6 +11,7 @@
 
 #include "device/backend.h"
 #include "device/device_pool.h"
+#include "device/tested_devices.h"
 #include "model/config/hf_config.h"
 #include "ranks/group.h"
 #include "tensor/file/safetensors.h"
@@ -25,7 +26,7 @@ using testing::DevicePool;
 using testing::SmallPool;
 
 constexpr int kMostRows = 64;
-const bool kAll = testing::operations(0, 1) == 1;
+const bool kAll = testing::all_models();
 
 // How a group is cut.
 struct Group {
@@ -95,7 +96,7 @@ TEST_P(EachTextModelOnDevicesOfRanks, GivesTheBitsOfOne) {
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   const std::string name = GetParam();
   const int drawn = std::accumulate(name.begin(), name.end(), 0);
-  if (!kAll && drawn % 4 != 0) GTEST_SKIP() << "left out: of the long tests";
+  if (!testing::takes_model(name, 4)) GTEST_SKIP() << "left out: of the long tests";
   open(folder);
   const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));
   std::vector<TokenId> tokens = golden["prompts"][0]["tokens"];

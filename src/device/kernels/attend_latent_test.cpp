@@ -3,6 +3,7 @@
 #include <array>
 
 #include "device/kernels/attended_by_tensor_cores.h"
+#include "device/tested_devices.h"
 
 namespace espalier {
 namespace {

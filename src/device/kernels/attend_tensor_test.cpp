@@ -1,6 +1,7 @@
 // Attention by tensor cores on a device: close to attention with float32 arithmetic, and the same bits of a row whatever else is
 // computed with it and however the work is cut.
 #include "device/kernels/attended_by_tensor_cores.h"
+#include "device/tested_devices.h"
 
 namespace espalier {
 namespace {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "device/kernels/random_panels.h"
+#include "device/tested_devices.h"
 #include "kernels/cuda/products/multiply_task.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/random_floats.h"

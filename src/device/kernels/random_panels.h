@@ -1,4 +1,4 @@
-// random_panels.h: for tests: packed matrices of random bits that a checkpoint could hold, and devices to test.
+// random_panels.h: for tests: packed matrices of random bits that a checkpoint could hold; bytes on a device.
 #pragma once
 
 #include <random>
@@ -37,13 +37,6 @@ inline PackedMatrix random_panels(std::mt19937_64& rng, DType type, std::int64_t
 inline std::int64_t whole_blocks(DType type, std::int64_t least) {
   const std::int64_t block = std::max(block_shape(type).elements, 1);
   return (least + block - 1) / block * block;
-}
-
-// The emulated device, and those of CUDA if there are any.
-inline std::vector<device::Kind> device_kinds() {
-  std::vector<device::Kind> out = {device::Kind::emu};
-  if (device::Device::count(device::Kind::cuda) > 0) out.push_back(device::Kind::cuda);
-  return out;
 }
 
 // Bytes that lie on a device, and back.

@@ -35,11 +35,25 @@ void tell(char* to, std::size_t room, cudaError_t why) {
   if (room > 0) std::snprintf(to, room, "%s", cudaGetErrorString(why));
 }
 
+// CUDA calls a driver that is not there too old.
+void tell_of_driver(char* to, std::size_t room) {
+  int has = 0;
+  if (room == 0 || cudaDriverGetVersion(&has) != cudaSuccess) return;
+  const auto major = [](int version) { return version / 1000; };
+  const auto minor = [](int version) { return version % 1000 / 10; };
+  if (has == 0)
+    std::snprintf(to, room, "no NVIDIA driver is installed");
+  else
+    std::snprintf(to, room, "the NVIDIA driver knows CUDA %d.%d, but %d.%d is needed", major(has), minor(has),
+                  major(CUDART_VERSION), minor(CUDART_VERSION));
+}
+
 int count_devices(char* why_none, std::size_t room) {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaSuccess) return count;
   tell(why_none, room, result);
+  if (result == cudaErrorInsufficientDriver) tell_of_driver(why_none, room);
   return 0;
 }
 

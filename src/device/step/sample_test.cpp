@@ -10,6 +10,7 @@
 #include "device/backend.h"
 #include "device/kernels/random_panels.h"
 #include "device/step/row_drawer.h"
+#include "device/tested_devices.h"
 #include "kernels/cpu/table.h"
 #include "model/small_pool.h"
 #include "model/weights/dummy_weights.h"

@@ -72,7 +72,7 @@ class BlockSums {
   }
 
   // out[8 elements][..] += weights * values of the sixteens of positions from kFirst on; values: of the first of them, as a
-  // stream has them.
+  // stream has them: a position has `stride` - 16 bytes of elements, others of `out` stay as they are.
   template <int kFirst, int kCount, int kEights>
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void weigh(const std::uint8_t* values, int stride,
                                                   float (&out)[kEights][4]) const {
@@ -81,6 +81,7 @@ class BlockSums {
     for (int i = 0; i < kCount; ++i) {
       ESPALIER_UNROLL(16)
       for (int n = 0; n < kEights / 2; ++n) {
+        if (n * 32 >= stride - 16) continue;
         unsigned b[4];
         simt::load_matrices_turned(b, from + i * 16 * stride + n * 32);
         simt::mma_bf16(out[2 * n], weights_[kFirst + i], {b[0], b[1]});
