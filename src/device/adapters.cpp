@@ -53,7 +53,7 @@ void DeviceAdapter::describe(const LoraAdapter& adapter, FactorsImage& image) {
   }
 }
 
-Result<std::shared_ptr<const DeviceAdapter>> DeviceAdapter::send(std::shared_ptr<AdapterHandle> handle,
+Result<std::shared_ptr<const DeviceAdapter>> DeviceAdapter::send(const std::shared_ptr<AdapterHandle>& handle,
                                                                  const LoraAdapter& adapter) {
   auto out = std::make_shared<DeviceAdapter>(handle);
   FactorsImage measured(nullptr);

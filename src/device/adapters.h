@@ -80,7 +80,7 @@ class DeviceAdapter final : public AdapterElsewhere {
     MatmulTask of;
     DType type;
   };
-  static Result<std::shared_ptr<const DeviceAdapter>> send(std::shared_ptr<AdapterHandle> handle,
+  static Result<std::shared_ptr<const DeviceAdapter>> send(const std::shared_ptr<AdapterHandle>& handle,
                                                            const LoraAdapter& adapter);
   explicit DeviceAdapter(std::shared_ptr<AdapterHandle> handle) : handle_(std::move(handle)) {}
   ~DeviceAdapter() override;

@@ -18,7 +18,7 @@ inline std::vector<device::Kind> device_kinds() {
 }
 
 // ThreadSanitizer makes an emulated device some 30 times as slow, and what it looks for lies in kernels, which models share: with
-// it, one of 16 models is computed.
+// it, one of 40 models is computed.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kFewModels = true;
 #else
@@ -31,7 +31,7 @@ inline bool all_models() {
 }
 // Whether a test takes this model: by its name one of `usual`, but all in long tests.
 inline bool takes_model(const std::string& name, int usual) {
-  return all_models() || std::accumulate(name.begin(), name.end(), 0) % (kFewModels ? 16 : usual) == 0;
+  return all_models() || std::accumulate(name.begin(), name.end(), 0) % (kFewModels ? 40 : usual) == 0;
 }
 
 }  // namespace espalier::testing

@@ -72,6 +72,15 @@ Result<std::shared_ptr<SharedTeam>> start_team(int threads, ComputeTeam::Place p
   return error;
 }
 
+// Memory of a pool is only reserved at first, so what is larger than memory is noticed late.
+void tell_of_large_pool(std::size_t bytes, const MemoryRoom& room) {
+  if (static_cast<double>(bytes) <= static_cast<double>(room.least())) return;
+  log::warning(
+      "the token pool takes up to {:.1f} GiB, but {:.1f} GiB are left: a smaller --max-total-tokens or --kv-memory "
+      "keeps the server from running out of memory",
+      static_cast<double>(bytes) / 0x1p30, static_cast<double>(room.least()) / 0x1p30);
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -213,6 +222,7 @@ Result<> Engine::Impl::load(const Progress& progress, int context) {
   const Capacity fits{context, plan.slots};
   ESP_TRY(kv, KvPools::allocate(layout, plan.slots, plan.windows.fields, plan.windows.slots, device_of(compute.get())));
   const auto touch_ahead = static_cast<std::size_t>(options.kv_touch_ahead_bytes);
+  if (compute == nullptr) tell_of_large_pool(kv.tokens().bytes_of(plan.slots), room);
   if (compute == nullptr) pages = std::make_unique<PagePrefault>(kv.tokens(), touch_ahead);
   if (compute == nullptr && plan.windows.apart())
     window_pages = std::make_unique<PagePrefault>(kv.windows(), touch_ahead);

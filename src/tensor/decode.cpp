@@ -136,7 +136,10 @@ template <class Block>
 void decode(const Block& b, float* x) {
   const IqValues parts = take_apart(b);
   const float d = parts.d.value() * kIqFactor<Block>;
-  for (int i = 0; i < 256; ++i) x[i] = d * static_cast<float>(parts.scale[i / 16]) * static_cast<float>(parts.value[i]);
+  for (int i = 0; i < 256; ++i) {
+    const std::uint8_t scale = parts.scale[i / 16];
+    x[i] = d * static_cast<float>(scale) * static_cast<float>(parts.value[i]);
+  }
 }
 
 template <class Block>

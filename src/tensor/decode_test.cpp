@@ -90,7 +90,7 @@ TEST(Decode, BitsAreThoseOfTheReferenceDecoder) {  // digests made with gguf-py 
     std::uint32_t state = 12345;
     for (auto& byte : stored) byte = static_cast<std::byte>((state = state * 1664525u + 1013904223u) >> 24);
     for (int i = 0; scale >= 0 && i < kBlocks; ++i) {
-      std::byte& byte = stored[static_cast<std::size_t>(i * shape.bytes + scale)];
+      std::byte& byte = stored[static_cast<std::size_t>(i * shape.bytes) + static_cast<std::size_t>(scale)];
       byte = (byte & std::byte{0x8f}) | std::byte{0x20};
     }
     std::vector<float> values(static_cast<std::size_t>(kBlocks * shape.elements));

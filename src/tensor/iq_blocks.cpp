@@ -32,7 +32,7 @@ void put_eight_thirds(std::uint16_t point, bool less, std::int8_t* to) {
 template <class Size>
 void put_four(std::uint16_t point, unsigned signs, std::int8_t* to, Size size) {
   for (int i = 0; i < 4; ++i) {
-    const int value = size(point >> (3 * i) & 7);
+    const std::int8_t value = size(point >> (3 * i) & 7);
     to[i] = static_cast<std::int8_t>((signs >> i & 1) != 0 ? -value : value);
   }
 }

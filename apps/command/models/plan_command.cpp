@@ -63,6 +63,7 @@ struct ServingPlan {
   std::optional<RankPlan> ranks;
 
   bool fits() const { return weight_bytes < free_bytes; }
+  bool pool_fits() const { return weight_bytes + pool_bytes <= free_bytes; }
 };
 
 std::vector<Kept> kinds_of(const CacheLayout& layout) {
@@ -257,6 +258,7 @@ Json json_of(const ServingPlan& plan) {
                {"context_length", plan.context},
                {"pool_tokens", plan.pool_tokens},
                {"pool_bytes", plan.pool_bytes},
+               {"pool_fits", plan.pool_fits()},
                {"window_tokens", plan.window_tokens},
                {"state_bytes", plan.state_bytes},
                {"state_cells", plan.state_cells},
@@ -317,6 +319,7 @@ void print(const ServingPlan& plan) {
   row("pool",
       fmt::format("{} tokens, {}; {} sequences of the whole context ({} tokens)", plan.pool_tokens,
                   bytes(plan.pool_bytes), plan.context > 0 ? plan.pool_tokens / plan.context : 0, plan.context));
+  if (plan.fits() && !plan.pool_fits()) row("", "the pool does not fit: a smaller --max-total-tokens would");
   if (plan.window_tokens > 0)
     row("windows", fmt::format("{} slots for layers that are read through a window", plan.window_tokens));
   if (plan.tokens_at_most > 0) row("at most", fmt::format("{} tokens, with --kv-memory 100%", plan.tokens_at_most));

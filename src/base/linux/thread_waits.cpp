@@ -36,6 +36,12 @@ void* places[kMostPlaces];
 std::atomic<int> place_count{0};
 sem_t answered;
 
+struct Freed {
+  void operator()(char** list) const {
+    std::free(static_cast<void*>(list));  // NOLINT(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory): from C
+  }
+};
+
 pid_t thread_id() {
   return static_cast<pid_t>(::syscall(SYS_gettid));
 }
@@ -85,8 +91,7 @@ std::string places_of(pid_t thread) {
     return "    (it does not say where it is)\n";
   }
   const int count = place_count;
-  const std::unique_ptr<char*, void (*)(char**)> names(::backtrace_symbols(places, count),
-                                                       [](char** list) { std::free(list); });
+  const std::unique_ptr<char*, Freed> names(::backtrace_symbols(places, count));
   std::string text;
   for (int i = kOwnPlaces; names && i < count && i < kOwnPlaces + kPlacesShown; ++i)
     text += fmt::format("    {}\n", names.get()[i]);

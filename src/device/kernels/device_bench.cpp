@@ -181,7 +181,8 @@ class Bench {
         seen += r + 1;
       }
     }
-    const auto queries = random_floats(rng_, static_cast<std::size_t>(count * of.heads * of.key));
+    const auto queries =
+        random_floats(rng_, static_cast<std::size_t>(count) * static_cast<std::size_t>(of.heads * of.key));
     const Memory rows_there = on_device(*device_, rows), runs_there = on_device(*device_, runs),
                  q = on_device(*device_, queries),
                  out = device_->allocate(static_cast<std::size_t>(count * of.heads * of.value) * sizeof(float)).value();

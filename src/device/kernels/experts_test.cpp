@@ -43,12 +43,13 @@ struct Routed {
 struct Grouped {
   std::vector<int> begin, row_of, place_of;
   explicit Grouped(const Routed& routed)
-      : begin(1, 0), place_of(static_cast<std::size_t>(routed.rows * routed.chosen), -1) {
+      : begin(1, 0), place_of(static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen), -1) {
     for (int e = 0; e < routed.count; ++e) {
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c)
           if (routed.expert(row, c) == e) {
-            place_of[static_cast<std::size_t>(row * routed.chosen + c)] = static_cast<int>(row_of.size());
+            place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)] =
+                static_cast<int>(row_of.size());
             row_of.push_back(row);
           }
       begin.push_back(static_cast<int>(row_of.size()));
@@ -69,7 +70,7 @@ class Experts : public ::testing::TestWithParam<Kind> {
 
   OnDevice group(const Routed& routed) {
     OnDevice out;
-    const auto most = static_cast<std::size_t>(routed.rows * routed.chosen);
+    const auto most = static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen);
     out.routed = testing::on_device(*device_, routed.values);
     out.begin = device_->allocate(sizeof(int) * static_cast<std::size_t>(routed.count + 1)).value();
     out.row_of = device_->allocate(sizeof(int) * most).value();
@@ -115,14 +116,15 @@ TEST_P(Experts, RowsAreGatheredByPlaceWithWeightsOrWithout) {
       const Grouped want(routed);
       const std::size_t floats = bytes / 4, stride = floats + 4;
       const auto from = random_floats(rng, stride * static_cast<std::size_t>(routed.rows));
-      auto to = random_floats(rng, stride * static_cast<std::size_t>(routed.rows * routed.chosen));
+      auto to =
+          random_floats(rng, stride * static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen));
       const Memory rows = testing::on_device(*device_, from), gathered = testing::on_device(*device_, to);
       device_->run(kEspalierGatherRows, cuda::GatherRowsTask{rows.data(), gathered.data(), 4 * stride, 4 * stride,
                                                              bytes, weighted ? with.routed.as<const float>() : nullptr,
                                                              routed.stride, with.places});
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c) {
-          const int place = want.place_of[static_cast<std::size_t>(row * routed.chosen + c)];
+          const int place = want.place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)];
           if (place < 0) continue;
           cpu.functions.scale(weighted ? routed.weight(row, c) : 1.0f,
                               from.data() + stride * static_cast<std::size_t>(row),
@@ -152,7 +154,7 @@ TEST_P(Experts, EachMultipliesItsRowsAsTheCpuDoes) {
       const OnDevice with = group(routed);
       const Grouped places(routed);
       const std::int64_t k = testing::whole_blocks(form.type, 200), outputs = 40;
-      const std::size_t bytes = row_bytes(form.format, k), most = static_cast<std::size_t>(rows * 2);
+      const std::size_t bytes = row_bytes(form.format, k), most = 2 * static_cast<std::size_t>(rows);
       const auto values = random_floats(rng, most * static_cast<std::size_t>(k));
       std::vector<std::byte> x(bytes * most);
       if (form.format == RowFormat::f32)
@@ -239,7 +241,8 @@ TEST_P(Experts, ResultsAreAddedInTheOrderOfChoices) {
                                               weighted, add, with.places});
         for (int row = 0; row < routed.rows; ++row)
           for (int c = 0; c < routed.chosen; ++c) {
-            const int place = places.place_of[static_cast<std::size_t>(row * routed.chosen + c)];
+            const int place =
+                places.place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)];
             const float* value = place >= 0 ? from.data() + place * stride : in.data() + row * stride;
             const float weight = weighted ? routed.weight(row, c) : 1.0f;
             (c == 0 && !add ? cpu.functions.scale : cpu.functions.add_scaled)(weight, value, out.data() + row * stride,

@@ -46,7 +46,7 @@ std::vector<std::uint8_t> bring(const PackedMatrix& matrix, int stage) {
     const std::int64_t from = Panels::first_line(stage) + line;
     if (from >= Panels::lines(matrix.k())) continue;  // zeros
     for (int byte = 0; byte < hopper::kLine; ++byte)
-      out[static_cast<std::size_t>(line * hopper::kLine + (byte ^ (line >> 1 & 3) << 4))] =
+      out[static_cast<std::size_t>(line) * hopper::kLine + static_cast<std::size_t>(byte ^ (line >> 1 & 3) << 4)] =
           matrix.panel(0)[from * hopper::kLine + byte];
   }
   return out;

@@ -45,8 +45,8 @@ struct Field {
     };
     bytes(keys, segment() * (kSlots / kSegmentSlots));
     bytes(values, has_values() ? keys.size() : 0);
-    if (has_scales(type)) key_scales = random_floats(rng, static_cast<std::size_t>(heads * kSlots));
-    if (has_scales(type) && has_values()) value_scales = random_floats(rng, static_cast<std::size_t>(heads * kSlots));
+    if (has_scales(type)) key_scales = random_floats(rng, static_cast<std::size_t>(heads) * kSlots);
+    if (has_scales(type) && has_values()) value_scales = random_floats(rng, static_cast<std::size_t>(heads) * kSlots);
   }
   KvLayer layer(Emulated& emulated) const {
     return {.type = type,

@@ -14,7 +14,6 @@ namespace {
 
 namespace lanes = kernels::simt;
 namespace function = kernels::simt::function;
-using lanes::Simd;
 
 ESPALIER_ON_DEVICE void run(const NormOp& o, const Row& at) {
   const auto gain = at.vector(o.gain), bias = at.vector(o.bias);

@@ -47,7 +47,7 @@ ESPALIER_ON_DEVICE float store_head(KvType type, const float* x, int dim, std::b
   }
   for (int d = Simd::lane(); d < padded_head(dim); d += 16) {
     const float value = d < dim ? x[d] : 0.0f;
-    store_element(type, base, place(d), has_scales(type) ? value * factor : value);
+    store_element(type, base, static_cast<std::size_t>(place(d)), has_scales(type) ? value * factor : value);
   }
   return scale;
 }
@@ -61,16 +61,15 @@ ESPALIER_ON_DEVICE inline void store_row(const TokenField& field, const KvLayer&
     const bool latent = kv.form == KvForm::latent, pairs = kv.type == KvType::bf16;
     const float key_scale =
         store_head(kv.type, keys + h * field.key_dim, field.key_dim, kv.keys + key_offset(kv, h, slot), [&](int d) {
-          if (latent) return static_cast<std::size_t>(in_segment * key_width + d);
-          if (pairs)
-            return static_cast<std::size_t>(group * key_width * kSlotGroup + (d / 2 * kSlotGroup + lane) * 2 + d % 2);
-          return static_cast<std::size_t>(group * key_width * kSlotGroup + d * kSlotGroup + lane);
+          if (latent) return in_segment * key_width + d;
+          if (pairs) return group * key_width * kSlotGroup + (d / 2 * kSlotGroup + lane) * 2 + d % 2;
+          return group * key_width * kSlotGroup + d * kSlotGroup + lane;
         });
     if (has_scales(kv.type)) kv.key_scales[scale_at] = key_scale;
     if (values == nullptr) continue;
     const float value_scale =
         store_head(kv.type, values + h * field.value_dim, field.value_dim, kv.values + value_offset(kv, h, slot),
-                   [&](int d) { return static_cast<std::size_t>(in_segment * value_width + d); });
+                   [&](int d) { return in_segment * value_width + d; });
     if (has_scales(kv.type)) kv.value_scales[scale_at] = value_scale;
   }
 }

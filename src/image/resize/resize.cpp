@@ -86,8 +86,9 @@ Axis make_axis(int inputs, float from, float to, int outputs, Filter filter) {
   std::vector<double> row;
   for (int i = 0; i < outputs; ++i) {
     double center = from + (i + 0.5) * scale;
-    int first = std::max(static_cast<int>(center - support + 0.5), 0);
-    int last = std::min(static_cast<int>(center + support + 0.5), inputs);
+    const double begin = center - support + 0.5, end = center + support + 0.5;
+    int first = std::max(static_cast<int>(begin), 0);
+    int last = std::min(static_cast<int>(end), inputs);
     double sum = 0.0, narrow = 1.0 / widened;
     row.clear();
     for (int x = first; x < last; ++x) {

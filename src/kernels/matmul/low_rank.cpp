@@ -162,7 +162,8 @@ void LowRankProduct::compute(const Piece& piece) {
   thread_local std::vector<float> floats_of_rows;
   floats_of_rows.resize(static_cast<std::size_t>(rows * k));
   for (int i = 0; i < rows; ++i)
-    floats_of_row(x_, group.rows[static_cast<std::size_t>(piece.begin + i)], k, floats_of_rows.data() + i * k);
+    floats_of_row(x_, group.rows[static_cast<std::size_t>(piece.begin) + static_cast<std::size_t>(i)], k,
+                  floats_of_rows.data() + i * k);
   const RowBlock block{RowFormat::f32, floats_of_rows.data(), static_cast<std::size_t>(k) * sizeof(float), rows};
   matmul_columns(*cpu_, factors.down, block, {0, factors.ranks(), -1}, nullptr, hidden(piece.group, piece.begin),
                  factors.ranks());
@@ -201,7 +202,8 @@ void LowRankProduct::add_part(const LowRankPart& part, const Columns& columns, s
   const bool in_turns = part.turn != LowRankPart::Turn::none;
   const std::int64_t each = in_turns ? kColumnsOfPanel : width;
   for (int i = 0; i < rows; ++i) {
-    const int to_row = groups_[group].rows[static_cast<std::size_t>(row + i)] - columns.row_begin;
+    const int to_row =
+        groups_[group].rows[static_cast<std::size_t>(row) + static_cast<std::size_t>(i)] - columns.row_begin;
     float* to = columns.out + to_row * columns.stride + own.at;
     const float* sums = memory.data() + i * width;
     for (std::int64_t at = before; at < width; at += each, to += 2 * kColumnsOfPanel)

@@ -150,10 +150,10 @@ TEST_P(LowRankProducts, EachRowHasTheBitsThatItHasAlone) {
     by_itself.begin(cpu, {&alone, 1}, block);
     by_itself.share();
     by_itself.add(0, kRows, 0, 2 * kOutputs, out.data(), 2 * kOutputs);
-    ASSERT_EQ(std::memcmp(&out[static_cast<std::size_t>(row * 2 * kOutputs)],
-                          &together[static_cast<std::size_t>(row * 2 * kOutputs)], 2 * kOutputs * sizeof(float)),
-              0)
-        << "row " << row;
+    const auto of_row = [&](const std::vector<float>& of) {
+      return std::vector<float>(of.begin() + row * 2 * kOutputs, of.begin() + (row + 1) * 2 * kOutputs);
+    };
+    ASSERT_EQ(of_row(out), of_row(together)) << "row " << row;
   }
 }
 

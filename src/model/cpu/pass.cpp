@@ -65,7 +65,7 @@ void Pass::take_axes() {
   axes_.resize(tokens_.size());
   for (const BatchSequence& s : sequences_)
     for (int i = 0; i < s.rows; ++i) {
-      AxisPositions& at = axes_[static_cast<std::size_t>(s.row_begin + i)];
+      AxisPositions& at = axes_[static_cast<std::size_t>(s.row_begin) + static_cast<std::size_t>(i)];
       if (s.axes.empty())
         at.fill(static_cast<std::int32_t>(std::max<std::int64_t>(0, s.first_position + i + s.axis_shift)));
       else

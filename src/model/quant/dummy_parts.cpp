@@ -166,7 +166,7 @@ class DummyFormat::Maker {
           repeat_code(out, middle, bits);
           if (!mixed) return;
           // The other neighbour of the middle here and there: a bit of the first code of a run of whole words.
-          const auto run = static_cast<std::size_t>(4 * bits);
+          const auto run = 4 * static_cast<std::size_t>(bits);
           for (std::size_t at = 0; at < out.size(); at += 2 * run) out[at] ^= std::byte{1};
         });
   }

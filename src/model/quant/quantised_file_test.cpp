@@ -248,7 +248,8 @@ TEST(QuantisedFile, ModulesThatWereLeftOutStayAsTheyAre) {
 }
 
 TEST(QuantisedFile, TensorsThatDoNotFitAreRefusedByName) {
-  const auto gptq = [](Shape codes, Shape zeros, Shape scale, std::vector<std::int32_t> order) {
+  const auto gptq = [](const Shape& codes, const Shape& zeros, const Shape& scale,
+                       const std::vector<std::int32_t>& order) {
     auto file = std::make_unique<InMemory>();
     file->add("m.qweight", DType::i32, codes, {}).add("m.qzeros", DType::i32, zeros, {});
     if (!scale.empty()) file->add("m.scales", DType::f16, scale, {});
@@ -267,8 +268,8 @@ TEST(QuantisedFile, TensorsThatDoNotFitAreRefusedByName) {
   outside[63] = -1;
   EXPECT_EQ(gptq({8, 64}, {2, 8}, {2, 64}, outside).field, "m.g_idx");
 
-  const auto one = [](const char* name, DType type, Shape shape, const char* other, DType other_type,
-                      Shape other_shape) {
+  const auto one = [](const char* name, DType type, const Shape& shape, const char* other, DType other_type,
+                      const Shape& other_shape) {
     auto file = std::make_unique<InMemory>();
     file->add(name, type, shape, {});
     if (other != nullptr) file->add(other, other_type, other_shape, {});

@@ -56,7 +56,7 @@ TEST_P(EveryKind, GivesTheLogitsOfTheWholeModel) {
   for (int part = 0; part < 2; ++part) {
     testing::SmallPool pool((*decoder)->keeps(), KvType::f32, kLength);
     const auto logits = testing::all_logits(
-        **decoder, pool, std::span(tokens).subspan(static_cast<std::size_t>(part * kLength), kLength), kLength);
+        **decoder, pool, std::span(tokens).subspan(static_cast<std::size_t>(part) * kLength, kLength), kLength);
     want.insert(want.end(), logits.begin(), logits.end());
   }
   EXPECT_EQ(got, want);

@@ -119,11 +119,12 @@ void LayoutMaker::blend_table(int index, const TableReading& how) {
   int each = how.kernel == TableReading::Kernel::linear ? 2 : 4;
   if (how.kernel == TableReading::Kernel::antialiased) each = how.taps;
   BlendedRows& to = blend(index, each * each);
+  const std::size_t taps = static_cast<std::size_t>(each) * static_cast<std::size_t>(each);
   for (int row = first_; row < layout.rows(); ++row) {
     if (own_row_ && row == first_) {
-      to.rows.insert(to.rows.end(), static_cast<std::size_t>(each * each), 0);
-      to.weights.insert(to.weights.end(), static_cast<std::size_t>(each * each), 0.0f);
-      to.weights[to.weights.size() - static_cast<std::size_t>(each * each)] = 1.0f;
+      to.rows.insert(to.rows.end(), taps, 0);
+      to.weights.insert(to.weights.end(), taps, 0.0f);
+      to.weights[to.weights.size() - taps] = 1.0f;
       continue;
     }
     const AxisPositions& at = layout.axes[static_cast<std::size_t>(row)];
@@ -204,20 +205,21 @@ std::vector<int> blocks_by_window(int height, int width, int window, std::vector
 
 void order_by_windows(TowerLayout& layout, std::span<const TowerPicture> pictures, int merge, int window) {
   const int unit = merge * merge;
+  const auto patches = static_cast<std::size_t>(unit);
   const TowerLayout before = layout;
-  std::vector<std::int32_t> back(before.patches.size() / static_cast<std::size_t>(unit));
+  std::vector<std::int32_t> back(before.patches.size() / patches);
   int block = 0, row = 0;
   for (const TowerPicture& picture : pictures)
     for (int frame = 0; frame < picture.frames * picture.tiles; ++frame) {
       std::vector<int> sizes;
       const int first = block;
       for (const int from : blocks_by_window(picture.height / merge, picture.width / merge, window, sizes)) {
-        back[static_cast<std::size_t>(first + from)] = block;
-        for (int i = 0; i < unit; ++i) {
-          const auto to = static_cast<std::size_t>(block * unit + i),
-                     at = static_cast<std::size_t>((first + from) * unit + i);
-          layout.patches[to] = before.patches[at];
-          layout.axes[to] = before.axes[at];
+        const std::size_t of = static_cast<std::size_t>(first) + static_cast<std::size_t>(from),
+                          to = static_cast<std::size_t>(block) * patches, at = of * patches;
+        back[of] = block;
+        for (std::size_t i = 0; i < patches; ++i) {
+          layout.patches[to + i] = before.patches[at + i];
+          layout.axes[to + i] = before.axes[at + i];
         }
         ++block;
       }

@@ -119,7 +119,7 @@ std::vector<BatchSequence> TowerBatch::sequences(std::span<const RowSpan> spans,
 
 void TowerBatch::make_outputs() {
   const auto rows = static_cast<std::size_t>(std::accumulate(layout_.features.begin(), layout_.features.end(), 0));
-  outputs_.assign(static_cast<std::size_t>(1 + spec_.deep_outputs),
+  outputs_.assign(1 + static_cast<std::size_t>(spec_.deep_outputs),
                   std::vector<float>(rows * static_cast<std::size_t>(spec_.features_width)));
   for (auto& output : outputs_) output_places_.push_back(output.data());
 }

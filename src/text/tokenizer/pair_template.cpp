@@ -46,7 +46,7 @@ Result<Piece> piece_of(const Json& entry, const Json* special) {
     piece.kind = id == "B" ? Piece::Kind::second : Piece::Kind::first;
     return piece;
   }
-  const Json* listed = special != nullptr && id ? find_field(*special, id->c_str()) : nullptr;
+  const Json* listed = special != nullptr && id ? find_field(*special, *id) : nullptr;
   const Json* ids = listed != nullptr ? find_field(*listed, "ids") : nullptr;
   if (ids == nullptr || !ids->is_array())
     return bad_file(fmt::format("post_processor.special_tokens lacks {}", in_quotes(id.value_or(""))),

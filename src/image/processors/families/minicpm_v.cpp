@@ -124,9 +124,10 @@ Size SlicePlan::slice_grid(Size picture) const {
     if (slices == 1 || slices > most_slices_) continue;
     for (int rows = 1; rows <= slices; ++rows) {
       if (slices % rows != 0) continue;
-      double error = std::fabs(ratio - std::log(static_cast<double>(slices / rows) / rows));
+      const int columns = slices / rows;
+      const double error = std::fabs(ratio - std::log(static_cast<double>(columns) / rows));
       if (error < least || (error == least && rows > best.height)) {
-        best = {rows, slices / rows};
+        best = {rows, columns};
         least = error;
       }
     }

@@ -109,7 +109,8 @@ class Block {
   void wait(Meeting& meeting);
   ESPALIER_UNSEEN Words (&words())[2][32] { return words_[current_->place.thread / 32]; }
   ESPALIER_UNSEEN Fiber& neighbour(int width, int number) {
-    return fibers_[static_cast<std::size_t>(current_->place.thread / width * width + number)];
+    const int first = current_->place.thread / width * width;
+    return fibers_[static_cast<std::size_t>(first) + static_cast<std::size_t>(number)];
   }
   void enter();
 
@@ -168,7 +169,7 @@ ESPALIER_UNSEEN void Block::resume(Fiber& fiber) {
   tsan_scheduler_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(fiber.tsan, __tsan_switch_to_fiber_no_sync);
 #endif
-  fiber.state = context::jump_fcontext(fiber.state, &scheduler_).fctx;
+  fiber.state = context::jump_fcontext(fiber.state, static_cast<void*>(&scheduler_)).fctx;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
 #endif

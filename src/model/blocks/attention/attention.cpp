@@ -142,7 +142,8 @@ VectorId Attention::distance_biases(Builder& b) const {
   std::vector<float> table;
   for (int h = 0; h < heads; ++h)
     for (int d = -reach; d < reach + 16; ++d)
-      table.push_back(learned[static_cast<std::size_t>(buckets->of(d) * heads + h)]);
+      table.push_back(learned[static_cast<std::size_t>(buckets->of(d)) * static_cast<std::size_t>(heads) +
+                              static_cast<std::size_t>(h)]);
   return b.constant(std::move(table));
 }
 

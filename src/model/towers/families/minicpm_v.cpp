@@ -20,7 +20,7 @@ int minicpm_v_bucket(int at, int size, int side) {
 TowerLayout minicpm_v_layout(std::span<const TowerPicture> pictures, int side, int times, bool windows) {
   TowerLayout layout = grid_layout(pictures, {.blocks = 2, .merge = 2});
   layout.features.clear();
-  layout.maps.resize(static_cast<std::size_t>(1 + times));
+  layout.maps.resize(1 + static_cast<std::size_t>(times));
   BlendedRows& positions = layout.blends.emplace_back();
   std::vector<int> first(static_cast<std::size_t>(times));
   std::size_t row = 0;
@@ -45,7 +45,7 @@ TowerLayout minicpm_v_layout(std::span<const TowerPicture> pictures, int side, i
       int block = before;
       // What was not merged before stands block by block already.
       for (const PatchPlace& at : patch_places(height, width, 2))
-        layout.maps[static_cast<std::size_t>(1 + t)].push_back(windows || t > 0 ? before + at.y * width + at.x
+        layout.maps[1 + static_cast<std::size_t>(t)].push_back(windows || t > 0 ? before + at.y * width + at.x
                                                                                 : block++);
       before += height * width;
     }
