@@ -65,7 +65,7 @@ struct NativeOptions {
       {};  // a name of lang/chat/chat_formats.h; empty = the server's own, else by its model's path
   ConnectionOptions connection = {};
 };
-Result<std::shared_ptr<Backend>> open_native(NativeOptions options);
+Result<std::shared_ptr<Backend>> open_native(const NativeOptions& options);
 
 // How a server of OpenAI's routes can be asked for more than OpenAI's own can.
 enum class OpenAiServer {
@@ -119,6 +119,6 @@ struct GeminiOptions {
   int constraint_tries = 0;
   ConnectionOptions connection = {};
 };
-Result<std::shared_ptr<Backend>> open_gemini(GeminiOptions options);
+Result<std::shared_ptr<Backend>> open_gemini(const GeminiOptions& options);
 
 }  // namespace espalier

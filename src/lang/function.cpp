@@ -51,7 +51,7 @@ Error error_of(std::exception_ptr thrown) {
 class RunningBody {
  public:
   RunningBody(std::shared_ptr<lang::StateCore> core, std::function<void(State&)> body)
-      : core_(core), thread_(start(std::move(core), std::move(body))) {}
+      : core_(std::move(core)), thread_(start(core_, std::move(body))) {}
   RunningBody(const RunningBody&) = delete;
   ~RunningBody() {
     core_->cancel({Error::Kind::cancelled, "the state was dropped while its function ran", {}, {}});
@@ -62,7 +62,7 @@ class RunningBody {
   }
 
  private:
-  static std::thread start(std::shared_ptr<lang::StateCore> core, std::function<void(State&)> body) {
+  static std::thread start(const std::shared_ptr<lang::StateCore>& core, std::function<void(State&)> body) {
     auto thread = start_thread("program's", [core, body = std::move(body)] {
       try {
         State s(core);

@@ -83,7 +83,7 @@ GenOptions over(GenOptions run, const GenOptions& node) {
   return run;
 }
 
-GenOptions complete(GenOptions run) {
+GenOptions complete(const GenOptions& run) {
   const SamplingParams language;
   return over({.max_tokens = kDefaultTokens,
                .min_tokens = 0,

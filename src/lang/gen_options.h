@@ -22,7 +22,7 @@ TypePattern pattern_of(ValueType type);
 // A node's options where they are set, else the run's.
 GenOptions over(GenOptions run, const GenOptions& node);
 // A run's options with the language's where they are open.
-GenOptions complete(GenOptions run);
+GenOptions complete(const GenOptions& run);
 
 // Whether the options agree with each other and their pattern is a regex: what can be said before anything runs.
 Result<> check(const GenOptions& options);

@@ -308,8 +308,7 @@ TEST(Program, ThinkingIsSplitFromTheAnswer) {
 TEST(Program, StreamsPiecesOfTheTextAndOfAVariable) {
   State s = sgl::run([](State& s) { s += "say " + gen("a") + " end"; }, {.backend = counting(), .stream = true});
   std::string a, all;
-  int pieces = 0;
-  for (auto stream = s.pieces("a"); auto piece = stream.next(); ++pieces) a += piece->text;
+  for (auto stream = s.pieces("a"); auto piece = stream.next();) a += piece->text;
   EXPECT_EQ(a, "[4]");
   for (auto stream = s.pieces(); auto piece = stream.next();) all += piece->text;
   EXPECT_EQ(all, "say [4] end");
@@ -317,7 +316,7 @@ TEST(Program, StreamsPiecesOfTheTextAndOfAVariable) {
 }
 
 TEST(Program, ReadsOfAStreamWaitForItsFunction) {
-  const auto streamed = [](State& s, std::shared_future<void> go) {
+  const auto streamed = [](State& s, const std::shared_future<void>& go) {
     go.wait();
     s += "one " + gen("a");
     s += " two " + gen("b");
@@ -441,7 +440,7 @@ TEST(Function, AThousandProgramsWithEightForksEach) {
   std::vector<Arguments> items;
   for (int i = 0; i < 1000; ++i) items.push_back({{"n", i}});
   std::size_t seen = 0;
-  f.run_batch(items, {.backend = counting()}, {}, [&](std::size_t i, State s) {
+  f.run_batch(items, {.backend = counting()}, {}, [&](std::size_t i, const State& s) {
     EXPECT_EQ(i, seen++);
     EXPECT_EQ(s["v"].list().size(), 8u);
     EXPECT_THAT(s["w"].text(), HasSubstr("["));

@@ -25,7 +25,7 @@ Expr scored_expr(node::Score score, std::vector<Expr> texts, bool each) {
   return all + Expr(Node(std::move(score)));
 }
 
-Expr of_kind(node::Score::Kind kind, std::string name, std::vector<Expr> before, ScoredTexts texts,
+Expr of_kind(node::Score::Kind kind, std::string name, std::vector<Expr> before, const ScoredTexts& texts,
              ScoreOptions options) {
   const char* field = kind == node::Score::Kind::embed ? "texts" : "documents";
   if (texts.texts().empty())

@@ -184,7 +184,7 @@ class HubPull {
       if (!is_here(file)) ESP_CHECK(bring(file));
     }
     ESP_CHECK(cache_.add_to_snapshot(name_.repository, repository_.commit, file));
-    tell(ProgressEvent::Stage::downloading, file.path, *file.bytes);
+    tell(ProgressEvent::Stage::downloading, file.path, file.bytes);
     return success();
   }
 
@@ -236,7 +236,7 @@ class HubPull {
   }
 
   Result<bool> matches(const HubFile& file, const fs::path& part) {
-    tell(ProgressEvent::Stage::verifying, file.path, *file.bytes);
+    tell(ProgressEvent::Stage::verifying, file.path, file.bytes);
     const auto kind = file.sha256.empty() ? DigestKind::git_blob : DigestKind::sha256;
     ESP_TRY(const std::string hash, hash_file(part, kind, stop_));
     return hash == blob_name(file);

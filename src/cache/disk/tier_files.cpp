@@ -24,11 +24,12 @@ void TierFiles::write(FileId id, const std::string& name, PrefixFile header, std
 bool TierFiles::write_down(const std::string& name, PrefixFile header, std::span<const std::byte> blocks) {
   if (!folder_) return false;
   auto written = write_file(name, header, blocks);
-  if (written.ok())
-    unnamed_.push_back(std::move(written).value());
-  else
+  if (!written.ok()) {
     told_.trouble(written.error());
-  return written.ok();
+    return false;
+  }
+  unnamed_.push_back(std::move(written).value());
+  return true;
 }
 
 Result<CacheFolder::Unnamed> TierFiles::write_file(const std::string& name, PrefixFile& header,

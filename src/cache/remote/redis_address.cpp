@@ -87,8 +87,7 @@ Result<RedisAddress> parse_socket(std::string_view rest) {
 
 std::string RedisAddress::shown() const {
   const std::string_view before = host.find(':') == std::string::npos ? "" : "[", behind = before.empty() ? "" : "]";
-  const std::string place =
-      path.empty() ? fmt::format("redis://{}{}{}:{}", before, host, behind, port) : "unix://" + path;
+  std::string place = path.empty() ? fmt::format("redis://{}{}{}:{}", before, host, behind, port) : "unix://" + path;
   if (database == 0) return place;
   return fmt::format("{}{}{}", place, path.empty() ? "/" : "?db=", database);
 }

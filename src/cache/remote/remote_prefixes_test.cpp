@@ -37,7 +37,7 @@ struct Wish {
 
 // One server: a pool, a tree, and no disk.
 struct Server {
-  explicit Server(Wish wish)
+  explicit Server(const Wish& wish)
       : values(static_cast<std::size_t>(wish.slots)), pool(wish.slots), tree(pool), copier(values) {
     if (wish.late) copier.settle_late();
     DiskTierOptions options;
@@ -88,7 +88,8 @@ struct Server {
     if (!slots) return found;
     const auto all = values_of(scope, tokens);
     for (int i = 0; i < rest; ++i)
-      values[static_cast<std::size_t>(slots->extents().slot_at(i))] = all[static_cast<std::size_t>(match.length + i)];
+      values[static_cast<std::size_t>(slots->extents().slot_at(i))] =
+          all[static_cast<std::size_t>(match.length) + static_cast<std::size_t>(i)];
     tree.extend(match.pin, std::span(tokens).subspan(static_cast<std::size_t>(match.length)), std::move(*slots));
     prefixes->fleet().prefixes()->computed(key, static_cast<int>(tokens.size()));
     return found;

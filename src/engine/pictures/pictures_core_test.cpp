@@ -98,7 +98,7 @@ std::vector<TokenId> expected(const RequestFields& fields, bool axes) {
   for (const PictureInput& p : fields.pictures) {
     places.push_back({p.spans[0].first, p.pixels->grid.time, p.pixels->grid.height, p.pixels->grid.width});
     for (int row = 0; row < p.spans[0].count; ++row)
-      numbers[static_cast<std::size_t>(p.spans[0].first + row)] =
+      numbers[static_cast<std::size_t>(p.spans[0].first) + static_cast<std::size_t>(row)] =
           ChainModel::number_of(feature(p.pixels->values[0], row));
   }
   const AxisPlan plan =
@@ -226,7 +226,7 @@ TEST_P(PicturesInACore, RandomRequestsAreAnsweredAsTheModelDefines) {
     options.drafts = round % 2 == 0 ? DraftSource::tree : DraftSource::none;
     options.draft_limits.forced = 3;
     options.state_cells = 12;
-    shelf_bytes = static_cast<std::size_t>(below(2) * 400);
+    shelf_bytes = 400 * static_cast<std::size_t>(below(2));
     const auto harness = core(options, 260, round % 4 < 2);
     std::vector<RequestFields> asked;
     testing::random_arrivals(*harness, rng, 150, [&](int) {

@@ -117,7 +117,7 @@ void RaggedBatch::add_types(const Sequence& s) {
   const BatchSequence& at = sequences_.back();
   if (second < 0 || begin >= s.computed + at.rows) return;
   types_.resize(static_cast<std::size_t>(at.row_begin + begin - s.computed), 0);
-  types_.resize(static_cast<std::size_t>(at.row_begin + at.rows), 1);
+  types_.resize(static_cast<std::size_t>(at.row_begin) + static_cast<std::size_t>(at.rows), 1);
 }
 
 void RaggedBatch::finish_pictures(Batch& batch) {

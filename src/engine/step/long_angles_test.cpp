@@ -62,7 +62,7 @@ TEST_F(LongAngles, SameAnswersInACrowdWithDraftsAndRetracted) {
   std::vector<RequestFields> requests;
   for (int i = 0; i < 12; ++i) {
     auto prompt = seventy(i % 2 == 0 ? 1 : 2);
-    prompt.resize(static_cast<std::size_t>(40 + 4 * i), 7);
+    prompt.resize(40 + 4 * static_cast<std::size_t>(i), 7);
     requests.push_back(request(prompt, 30));
     if (i % 3 == 0) requests.back().sampling.n = 2;
     if (i % 4 == 0) requests.back().logprobs.prompt_start = 0;

@@ -44,7 +44,7 @@ Steps PossibleTexts::steps(Expression e) {
   std::erase_if(bytes, [&](const Step& step) { return !possible(step.to); });
   store_.known(e).pruned = true;
   if (bytes.size() == all.bytes.size()) return all;
-  derivatives_.keep_only(e, std::move(bytes));
+  derivatives_.keep_only(e, bytes);
   return derivatives_.steps(e);
 }
 

@@ -474,7 +474,7 @@ class RandomProgram {
   Expr choice() {
     const std::string own = draw(3) == 0 ? std::string() : name();
     std::vector<std::string> choices{"l", "r", "rr"};
-    choices.resize(static_cast<std::size_t>(1 + draw(3)));
+    choices.resize(1 + static_cast<std::size_t>(draw(3)));
     return sgl::select(own, std::move(choices), 0, draw(2) == 0 ? greedy_token_selection() : nullptr);
   }
 

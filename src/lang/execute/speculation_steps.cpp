@@ -127,7 +127,7 @@ void SpeculationSteps::turn_is(const std::vector<GenOutput>& outputs) {
   auto next = outputs.begin();
   for (QueueItem& item : recorded_) {
     Node& one = std::get<Node>(item);
-    if (auto* text = std::get_if<node::Text>(&one)) state_.nodes_.take(std::move(*text));
+    if (auto* text = std::get_if<node::Text>(&one)) state_.nodes_.take(*text);
     if (const auto* gen = std::get_if<node::Gen>(&one)) state_.calls_.finish_gen(*gen, false, *next++);
     if (const auto* end = std::get_if<node::RoleEnd>(&one)) state_.nodes_.take(*end);
   }

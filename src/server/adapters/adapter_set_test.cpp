@@ -118,7 +118,7 @@ TEST_F(AdapterSets, WhatIsUsedOrPinnedStays) {
     const auto used = set->use("a", *model_);
     ASSERT_TRUE(used.ok());
     ASSERT_TRUE(set->use("b", *model_).ok()) << "a count is no reason to refuse: those in use stay beside it";
-    EXPECT_NE(loaded(*set).find("a"), std::string::npos);
+    EXPECT_NE(loaded(*set).find('a'), std::string::npos);
     EXPECT_TRUE(set->list()[0].in_use);
   }
   EXPECT_FALSE(set->list()[0].in_use);

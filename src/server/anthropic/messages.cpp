@@ -47,7 +47,8 @@ PinWish wish_for(const Request& request, std::size_t tokens) {
   wish.scope = request.scope();
   for (const PictureInput& picture : request.fields().pictures) {
     const auto begin = static_cast<std::size_t>(picture.spans.front().first);
-    const auto end = static_cast<std::size_t>(picture.spans.back().first + picture.spans.back().count);
+    const auto end =
+        static_cast<std::size_t>(picture.spans.back().first) + static_cast<std::size_t>(picture.spans.back().count);
     if (end <= tokens)
       wish.pictures.push_back(picture);
     else

@@ -6,12 +6,12 @@
 namespace espalier::server {
 
 void AnswerStream::open(net::Responder responder, net::Headers headers, Framing framing, double ping_seconds,
-                        std::function<void()> room) {
+                        const std::function<void()>& room) {
   opened_ = true;
   const auto ping = std::chrono::milliseconds(static_cast<std::int64_t>(ping_seconds * 1000));
   writer_ = framing == Framing::lines ? net::begin_json_lines(std::move(responder), std::move(headers))
                                       : net::begin_sse(std::move(responder), std::move(headers), ping);
-  writer_.on_writable(std::move(room));
+  writer_.on_writable(room);
 }
 
 bool AnswerStream::flush() {

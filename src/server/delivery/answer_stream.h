@@ -25,7 +25,7 @@ class AnswerStream {
   bool paused() const { return paused_; }
   // Sends the head. `ping_seconds`: of silence, until a comment is sent where the framing has comments.
   void open(net::Responder responder, net::Headers headers, Framing framing, double ping_seconds,
-            std::function<void()> room);
+            const std::function<void()>& room);
   bool flush();  // true: everything was taken. Requires: opened()
   void resume() { paused_ = false; }
   void finish() { writer_.finish(); }

@@ -82,7 +82,6 @@ TEST_F(Files, OnlyThoseBelowTheFolderAreRead) {
     ASSERT_TRUE(read.ok()) << good << ": " << read.error().message;
     EXPECT_EQ(*read, "inside");
   }
-  std::string missing;
   for (const std::string& bad :
        {"file://" + root_.string() + "/secret.png", std::string("../secret.png"), std::string("link.png"),
         std::string("up/secret.png"), "file://" + root_.string() + "/media-not/x.png",

@@ -80,7 +80,7 @@ class Models {
     std::shared_ptr<ServedModel> model(new ServedModel, [this, i](ServedModel* gone) {
       --alive[static_cast<std::size_t>(i)];
       --loaded;
-      delete gone;
+      const std::unique_ptr<ServedModel> ended(gone);
     });
     model->names = {name};
     return model;

@@ -89,7 +89,8 @@ Result<> add_pictures(const Json& object, std::string_view place, Json& content)
     ESP_TRY(std::string picture, as_string((*images)[i], here));
     parts.push_back(picture_part(std::move(picture), here));
   }
-  if (content != "") parts.push_back({{"type", "text"}, {"text", std::move(content)}});
+  if (const auto* text = content.get_ptr<const std::string*>(); text == nullptr || !text->empty())
+    parts.push_back({{"type", "text"}, {"text", std::move(content)}});
   content = std::move(parts);
   return success();
 }

@@ -52,7 +52,7 @@ std::size_t EventLog::count() const {
   return events_.size();
 }
 
-void EventLog::listen(std::function<void()> more) {
+void EventLog::listen(const std::function<void()>& more) {
   {
     const std::scoped_lock lock(mutex_);
     listeners_.push_back(more);

@@ -26,7 +26,7 @@ class EventLog {
   std::string all() const;
   std::size_t count() const;
   // `more` runs after every append and at the end, on the thread that appends, and once now; it must be quick.
-  void listen(std::function<void()> more);
+  void listen(const std::function<void()>& more);
 
  private:
   void tell();

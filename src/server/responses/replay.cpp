@@ -3,7 +3,7 @@
 namespace espalier::server {
 
 void Replay::begin(Service& service, const net::HttpRequest& request, net::Responder responder,
-                   std::shared_ptr<EventLog> log, std::size_t from) {
+                   const std::shared_ptr<EventLog>& log, std::size_t from) {
   auto replay = std::make_shared<Replay>(service, log, from);
   service.metrics.answered(request.route, "", 200);
   const auto wake = [weak = std::weak_ptr(replay), &service] {

@@ -17,7 +17,7 @@ class Replay final : public Completion, public std::enable_shared_from_this<Repl
  public:
   // From event number `from` on.
   static void begin(Service& service, const net::HttpRequest& request, net::Responder responder,
-                    std::shared_ptr<EventLog> log, std::size_t from);
+                    const std::shared_ptr<EventLog>& log, std::size_t from);
   Replay(Service& service, std::shared_ptr<EventLog> log, std::size_t from)
       : service_(service), log_(std::move(log)), next_(from) {}
 

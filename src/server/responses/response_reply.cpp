@@ -71,7 +71,7 @@ void ResponseReply::on_token(const TextDelta& delta, std::string& out) {
   apply(events, out);
 }
 
-void ResponseReply::on_end(TextEnd end, std::string& out) {
+void ResponseReply::on_end(const TextEnd& end, std::string& out) {
   begin(end.usage.cached_tokens, out);
   raw_ += end.text;
   apply(parser_.feed(end.text), out);
@@ -250,7 +250,7 @@ Json ResponseReply::response_now(std::string_view status) const {
 Result<> ResponseReply::conclude() {
   const std::string_view status = last_status();
   EndedResponse ended{response_now(status), std::move(raw_), std::move(ids_), {}};
-  const std::string whole = json_text(ended.response);
+  std::string whole = json_text(ended.response);
   std::string last;
   if (tells_events()) {
     const std::string name = fmt::format("response.{}", status == "cancelled" ? "incomplete" : status);
@@ -265,7 +265,7 @@ Result<> ResponseReply::conclude() {
   }
   if (options_.log) options_.log->append(last);
   if (options_.log) options_.log->end();
-  last_ = options_.stream ? std::move(last) : whole;
+  last_ = options_.stream ? std::move(last) : std::move(whole);
   return success();
 }
 

@@ -79,7 +79,7 @@ class ResponseReply final : public Reply {
   std::string events_with(const std::string& last) const;
   void begin(int cached, std::string& out);
   void on_token(const TextDelta& delta, std::string& out);
-  void on_end(TextEnd end, std::string& out);
+  void on_end(const TextEnd& end, std::string& out);
   void note_logprob(const TokenEvent& token);
   void apply(const std::vector<AnswerEvent>& events, std::string& out);
   void open(Item item, std::string& out);

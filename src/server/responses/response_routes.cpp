@@ -32,7 +32,8 @@ Result<> replay_response(Call& call, const StoredResponse& stored, net::HttpRequ
     return bad_request("this response was not streamed, so there are no events of it; leave stream out", "stream",
                        "unsupported_parameter");
   }
-  Replay::begin(call.service, request, std::move(responder), std::move(log), static_cast<std::size_t>(after + 1));
+  const int from = after + 1;
+  Replay::begin(call.service, request, std::move(responder), log, static_cast<std::size_t>(from));
   return success();
 }
 

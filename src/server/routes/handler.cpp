@@ -174,7 +174,7 @@ Result<> used(Service& service, Dialect dialect, const Use& use, const std::shar
 // On the background pool again, once the model is there.
 template <class Use>
 Result<> when_loaded(Service& service, Dialect dialect, const Use& use, const std::shared_ptr<Job>& job, int place,
-                     Read read, NamedAdapters adapters) {
+                     Read read, const NamedAdapters& adapters) {
   auto kept = std::make_shared<Read>(std::move(read));
   const auto then = [&service, dialect, use, job, kept, adapters](const ModelWait::Outcome& outcome) {
     if (!outcome.ok()) {
@@ -209,8 +209,7 @@ Result<> read_and_use(Service& service, Dialect dialect, Needed needed, const Us
           NamedAdapters::target(service.adapters, service.models, named, looks ? read.body : Json()));
   ESP_TRY(auto adapters, NamedAdapters::of(service.adapters, target, named, read.body, needed.adapters));
   auto model = service.models.use(target.place);
-  if (model == nullptr)
-    return when_loaded(service, dialect, use, job, target.place, std::move(read), std::move(adapters));
+  if (model == nullptr) return when_loaded(service, dialect, use, job, target.place, std::move(read), adapters);
   Call call{service, job->http, std::move(model), std::move(read.body), false, job->arrived, read.waited};
   call.adapters = std::move(adapters);
   return used(service, dialect, use, job, std::move(call));

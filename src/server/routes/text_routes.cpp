@@ -61,7 +61,8 @@ Result<std::vector<TokenId>> encode_parts(const Tokenizer& tokenizer, const Mixe
       return bad_request(fmt::format("{} has pictures; send them in messages to count them", place),
                          std::string(place));
     const auto& text = std::get<std::string>(parts[i]);
-    if ((bytes += text.size()) > kMostTextBytes) return too_many_bytes(place, bytes);
+    bytes += text.size();
+    if (bytes > kMostTextBytes) return too_many_bytes(place, bytes);
     EncodeOptions encoding = options;
     encoding.add_special = options.add_special && i == 0;
     encoding.continues = i > 0;

@@ -93,7 +93,7 @@ Result<Address> vertex_address(const GeminiOptions& options) {
 }  // namespace
 }  // namespace lang::gemini
 
-Result<std::shared_ptr<Backend>> open_gemini(GeminiOptions options) {
+Result<std::shared_ptr<Backend>> open_gemini(const GeminiOptions& options) {
   if (options.model.empty()) return bad_request("name the model, for example gemini-2.5-flash", "model");
   ESP_TRY(lang::gemini::Address address,
           options.vertex ? lang::gemini::vertex_address(options) : lang::gemini::public_address(options));

@@ -117,7 +117,7 @@ Result<ChatFormat> chat_format_for(RequestQueue& queue, const NativeServer& serv
 }  // namespace
 }  // namespace lang::native
 
-Result<std::shared_ptr<Backend>> open_native(NativeOptions options) {
+Result<std::shared_ptr<Backend>> open_native(const NativeOptions& options) {
   net::Headers credentials;
   if (!options.api_key.empty()) credentials.add("Authorization", "Bearer " + options.api_key);
   ESP_TRY(auto endpoint, lang::open_endpoint("native", options.base_url, std::move(credentials), options.connection));

@@ -52,6 +52,7 @@ Result<Json> RemoteBackend::server_info() {
   return info;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as other back ends, which keep it
 std::unique_ptr<Call> RemoteBackend::select(const Document&, SelectCall, SelectSink sink) {
   Error error{
       Error::Kind::unsupported,
