@@ -31,6 +31,7 @@ Error cannot(std::string_view what, const fs::path& path, int number) {
 
 // Room for all of it before any work is done, where the file system can promise it.
 Result<> reserve(int file, std::uint64_t bytes, const fs::path& path) {
+  // NOLINTNEXTLINE(misc-redundant-expression): two of them are one number on Linux, not elsewhere
   if (bytes > 0 && reserve_space(file, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOTSUP && errno != EINVAL &&
       errno != ENOSYS)
     return cannot("given its room", path, errno);

@@ -16,8 +16,8 @@
 namespace espalier::python {
 namespace {
 
-template <class Options>
-std::unique_ptr<PythonBackend> opened(Result<std::shared_ptr<Backend>> (*open)(Options), Options options) {
+template <class Open, class Options>
+std::unique_ptr<PythonBackend> opened(Open* open, Options options) {
   return held(unlocked([&] { return value_of(open(std::move(options))); }));
 }
 

@@ -55,7 +55,7 @@ class Window {
     report_.least_calls = least;
     report_.most_calls = most;
     report_.host_seconds = thread_seconds() - before;
-    return std::move(report_);
+    return report_;
   }
 
  private:

@@ -182,10 +182,13 @@ Result<> plot_days(const std::string& path, const std::vector<DayRow>& rows, con
     svg.text(x + 18, 54, shown);
     x += 40 + 7.2 * static_cast<double>(shown.size());
   }
-  for (std::size_t i = 0; i < panels.size(); ++i)
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const std::size_t line = i / 2;
     draw(svg, chart_of(panels[i], rows, names),
-         {i % 2 == 0 ? 0 : kWidth / 2, kTop + static_cast<double>(i / 2) * kPanel, kWidth / 2, kPanel});
-  const double height = kTop + kPanel * static_cast<double>((panels.size() + 1) / 2);
+         {i % 2 == 0 ? 0 : kWidth / 2, kTop + static_cast<double>(line) * kPanel, kWidth / 2, kPanel});
+  }
+  const std::size_t lines = (panels.size() + 1) / 2;
+  const double height = kTop + kPanel * static_cast<double>(lines);
   return write_text(path, svg.document(kWidth, height, title), false);
 }
 

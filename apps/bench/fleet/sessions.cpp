@@ -105,7 +105,7 @@ Sessions::Turn Sessions::take() {
 Sessions::Turn Sessions::request_of(const Session& s, int answer) const {
   RequestFields fields;
   fields.id = "-";
-  fields.prompt.reserve(static_cast<std::size_t>(shape_.app_tokens + s.said));
+  fields.prompt.reserve(static_cast<std::size_t>(shape_.app_tokens) + static_cast<std::size_t>(s.said));
   const std::uint64_t app = app_text(seed_, s.app), text = session_text(seed_, s.id);
   for (int i = 0; i < shape_.app_tokens; ++i) fields.prompt.push_back(token_of(app, i));
   for (int i = 0; i < s.said; ++i) fields.prompt.push_back(token_of(text, i));
