@@ -229,7 +229,8 @@ Result<> draw(const RankPlan& plan, const std::string& path, const std::string& 
       }
       chart.series.push_back(std::move(series));
     }
-    bench::draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + place / 2 * kPanel, kWidth / 2, kPanel});
+    const int line = place / 2;
+    bench::draw(svg, chart, {place % 2 == 0 ? 0 : kWidth / 2, y + line * kPanel, kWidth / 2, kPanel});
     ++place;
   }
   return bench::write_text(path, svg.document(kWidth, y + 2 * kPanel, title), false);

@@ -74,7 +74,7 @@ class ProgressLine {
 Result<std::optional<DType>> wished_type(const std::string& word, const char* flag) {
   if (word.empty()) return std::optional<DType>();
   const auto type = dtype_named(word);
-  if (type && can_quantize(*type)) return std::optional(*type);
+  if (type && can_quantize(*type)) return type;
   return bad_request(
       fmt::format("{} {} is not known; f32, f16, bf16, q8_0, q6_k, q5_k, q4_k and the like are", flag, word), flag + 2);
 }
