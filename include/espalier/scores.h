@@ -54,10 +54,10 @@ class ScoredTexts {
 };
 
 // How well each text goes with the query: a number, of several texts a list of them in their order.
-Expr score(std::string name, Expr query, ScoredTexts texts, ScoreOptions options = {});
+Expr score(std::string name, Expr query, const ScoredTexts& texts, ScoreOptions options = {});
 // The texts, best first: a list, which is appended as its first entry. meta(): "scores" and "indices" of these.
-Expr rerank(std::string name, Expr query, ScoredTexts texts, ScoreOptions options = {});
+Expr rerank(std::string name, Expr query, const ScoredTexts& texts, ScoreOptions options = {});
 // A text's vector; of several texts a list of vectors.
-Expr embed(std::string name, ScoredTexts texts, ScoreOptions options = {});
+Expr embed(std::string name, const ScoredTexts& texts, ScoreOptions options = {});
 
 }  // namespace espalier

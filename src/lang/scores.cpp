@@ -48,17 +48,17 @@ ScoredTexts::ScoredTexts(const Arguments::Argument& list) : list_(true) {
   for (std::string& one : lang::entry_texts(list.json())) texts_.emplace_back(std::move(one));
 }
 
-Expr score(std::string name, Expr query, ScoredTexts texts, ScoreOptions options) {
-  return of_kind(node::Score::Kind::score, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
+Expr score(std::string name, Expr query, const ScoredTexts& texts, ScoreOptions options) {
+  return of_kind(node::Score::Kind::score, std::move(name), {std::move(query)}, texts, std::move(options));
 }
 
-Expr rerank(std::string name, Expr query, ScoredTexts texts, ScoreOptions options) {
+Expr rerank(std::string name, Expr query, const ScoredTexts& texts, ScoreOptions options) {
   if (options.top_n && *options.top_n < 1) throw ProgramError(bad_request("top_n must be at least 1", "top_n"));
-  return of_kind(node::Score::Kind::rerank, std::move(name), {std::move(query)}, std::move(texts), std::move(options));
+  return of_kind(node::Score::Kind::rerank, std::move(name), {std::move(query)}, texts, std::move(options));
 }
 
-Expr embed(std::string name, ScoredTexts texts, ScoreOptions options) {
-  return of_kind(node::Score::Kind::embed, std::move(name), {}, std::move(texts), std::move(options));
+Expr embed(std::string name, const ScoredTexts& texts, ScoreOptions options) {
+  return of_kind(node::Score::Kind::embed, std::move(name), {}, texts, std::move(options));
 }
 
 }  // namespace espalier

@@ -206,6 +206,17 @@ class Machine(unittest.TestCase):
         self.assertEqual(plan["kv_type"], info["kv_cache_dtype"])
         text = espalier("plan", MODEL, *flags).out
         self.assertIn(f"{plan['pool_tokens']} tokens", text)
+        self.assertTrue(plan["pool_fits"])
+        self.assertNotIn("does not fit", text)
+
+    def test_a_pool_that_is_larger_than_memory_is_told_of_by_plan_and_server(self):
+        plan = json.loads(espalier("plan", MODEL, "--json").out)
+        flags = ("--max-total-tokens", str(2 * plan["tokens_at_most"]))
+        self.assertFalse(json.loads(espalier("plan", MODEL, "--json", *flags).out)["pool_fits"])
+        self.assertIn("the pool does not fit", espalier("plan", MODEL, *flags).out)
+        with harness.Server(*flags) as server:
+            self.assertIn("smaller --max-total-tokens", server.text())
+            self.assertEqual(server.post("/generate", {"text": "a", "sampling_params": {"max_new_tokens": 2}}).status, 200)
 
     def test_the_doctor_looks_at_everything_and_finds_a_port_that_is_taken(self):
         with tempfile.TemporaryDirectory() as home:

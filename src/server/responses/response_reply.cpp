@@ -39,11 +39,12 @@ std::string ResponseReply::events_with(const std::string& last) const {
   return options_.log ? options_.log->all() + last : std::string();
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): other replies keep what is in it
 void ResponseReply::add(int, TextEvent event, std::string& out) {
   if (const auto* delta = std::get_if<TextDelta>(&event))
     on_token(*delta, out);
-  else if (auto* end = std::get_if<TextEnd>(&event))
-    on_end(std::move(*end), out);
+  else if (const auto* end = std::get_if<TextEnd>(&event))
+    on_end(*end, out);
 }
 
 void ResponseReply::begin(int cached, std::string& out) {
