@@ -65,12 +65,12 @@ ESPALIER_ON_DEVICE inline void store_row(const TokenField& field, const KvLayer&
           if (pairs) return group * key_width * kSlotGroup + (d / 2 * kSlotGroup + lane) * 2 + d % 2;
           return group * key_width * kSlotGroup + d * kSlotGroup + lane;
         });
-    if (has_scales(kv.type)) kv.key_scales[scale_at] = key_scale;
+    if (has_scales(kv.type) && kernels::simt::stores_for_all()) kv.key_scales[scale_at] = key_scale;
     if (values == nullptr) continue;
     const float value_scale =
         store_head(kv.type, values + h * field.value_dim, field.value_dim, kv.values + value_offset(kv, h, slot),
                    [&](int d) { return in_segment * value_width + d; });
-    if (has_scales(kv.type)) kv.value_scales[scale_at] = value_scale;
+    if (has_scales(kv.type) && kernels::simt::stores_for_all()) kv.value_scales[scale_at] = value_scale;
   }
 }
 

@@ -69,6 +69,7 @@ ESPALIER_LANES inline void store_scales(const float* scale, const Simd::F (&firs
   float sums[2][kBlocks];  // integers below 2^24: exact
   reduce_add(first, sums[0]);
   reduce_add(second, sums[1]);
+  if (!stores_for_all()) return;
   for (int b = 0; b < kBlocks; ++b)
     out[b] = {scale[b],
               {static_cast<std::int32_t>(sums[0][b]), static_cast<std::int32_t>(sums[1][b])},
@@ -170,7 +171,7 @@ ESPALIER_LANES inline void quantise_wide(const float* x, std::uint8_t* out, std:
     const std::int64_t block = at / kActivationBlock, bit = block % 64;  // steps of four blocks end where words do
     const std::uint64_t found = quantise_wide_blocks<blocks>(x + at, n - at, PartOfRow(out, layout.byte, at),
                                                              PartOfRow(out + layout.low, layout.byte, at));
-    marks[block / 64] = (bit == 0 ? 0 : marks[block / 64]) | found << bit;
+    if (stores_for_all()) marks[block / 64] = (bit == 0 ? 0 : marks[block / 64]) | found << bit;
   });
 }
 

@@ -21,6 +21,10 @@ constexpr int row_part() {
 constexpr int row_parts() {
   return 1;
 }
+// Whether this lane stores what is one value of its sixteen.
+constexpr bool stores_for_all() {
+  return true;
+}
 inline void meet() {}
 
 }  // namespace espalier::kernels::ESPALIER_ISA

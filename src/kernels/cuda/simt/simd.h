@@ -19,6 +19,9 @@ inline constexpr bool kRowsAreShared = true;
 ESPALIER_ON_DEVICE inline int row_part() {
   return espalier::simt::thread() / 16;
 }
+ESPALIER_ON_DEVICE inline bool stores_for_all() {
+  return (espalier::simt::thread() & 15) == 0;
+}
 ESPALIER_ON_DEVICE inline int row_parts() {
   return espalier::simt::threads() / 16;
 }
