@@ -23,9 +23,9 @@ set(ESPALIER_ALONE text/jinja/[a-z_/]+ net/[a-z_/]+_test tensor/file/gguf_metada
   server/prompt/chat_prompt engine/step/engine_core_test engine/engine_options tensor/quantize/[a-z_]+)
 list(JOIN ESPALIER_ALONE "|" ESPALIER_ALONE)
 if(ESPALIER_SANITIZE)
-  set(ESPALIER_TEST_SECONDS 7200)  # long tests under ThreadSanitizer: emulated devices take most of an hour
+  set(ESPALIER_UNIT_TEST_SECONDS 7200)  # emulated devices take most of an hour under ThreadSanitizer
 else()
-  set(ESPALIER_TEST_SECONDS 1200)
+  set(ESPALIER_UNIT_TEST_SECONDS 1200)
 endif()
 
 function(espalier_module name)
@@ -66,7 +66,7 @@ function(espalier_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE espalier_${name} espalier_testing)
     add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}" TIMEOUT ${ESPALIER_TEST_SECONDS})
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ESPALIER_TEST_ENVIRONMENT}" TIMEOUT ${ESPALIER_UNIT_TEST_SECONDS})
   endif()
   foreach(bench ${benches})
     get_filename_component(target ${bench} NAME_WE)

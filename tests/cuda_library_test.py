@@ -44,6 +44,7 @@ def main():
     assert has_driver() or why.value == b"no NVIDIA driver is installed", why.value
     why_not = ctypes.create_string_buffer(256)
     assert not table.open(0, why_not, len(why_not)) and why_not.value, "a device that is not there was opened"
+    assert has_driver() or why_not.value == why.value, why_not.value
     print(f"no device: {why.value.decode()}; not opened: {why_not.value.decode()}")
     return 0
 

@@ -6,7 +6,6 @@
 
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <thread>
 
 #include "device/backend.h"
@@ -95,7 +94,7 @@ TEST_P(EachTextModelOnDevicesOfRanks, GivesTheBitsOfOne) {
   const auto folder = testing::golden("models/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "left out: no goldens of " << GetParam() << " here";
   const std::string name = GetParam();
-  const int drawn = std::accumulate(name.begin(), name.end(), 0);
+  const int drawn = testing::number_of(name);
   if (!testing::takes_model(name, 4)) GTEST_SKIP() << "left out: of the long tests";
   open(folder);
   const auto golden = nlohmann::json::parse(testing::read_file(folder / "golden.json"));

@@ -29,9 +29,13 @@ inline constexpr bool kFewModels = false;
 inline bool all_models() {
   return !kFewModels && operations(0, 1) == 1;
 }
-// Whether a test takes this model: by its name one of `usual`, but all in long tests.
+// A number of a model, by its name.
+inline int number_of(const std::string& name) {
+  return std::accumulate(name.begin(), name.end(), 0);
+}
+// Whether a test takes this model: by its number one of `usual`, but all in long tests.
 inline bool takes_model(const std::string& name, int usual) {
-  return all_models() || std::accumulate(name.begin(), name.end(), 0) % (kFewModels ? 40 : usual) == 0;
+  return all_models() || number_of(name) % (kFewModels ? 40 : usual) == 0;
 }
 
 }  // namespace espalier::testing

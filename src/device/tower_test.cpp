@@ -19,7 +19,7 @@ class EachTowerOnADevice : public ::testing::TestWithParam<std::string> {};
 TEST_P(EachTowerOnADevice, GivesTheBitsOfTheCpu) {
   TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
-  if (!testing::takes_model(GetParam(), 1)) GTEST_SKIP() << "left out: one of 40 does";
+  if (!testing::takes_model(GetParam(), 1)) GTEST_SKIP() << "left out: few models with ThreadSanitizer";
   const auto cpu = g.tower(Activations::f32);
   for (const Kind kind : testing::device_kinds()) {
     const auto device = Device::open(kind).value();
@@ -52,7 +52,7 @@ double root_mean_square(std::span<const float> values, std::span<const float> mi
 TEST_P(EachTowerOnADevice, StaysNearInDefaultMode) {
   TowerGolden g(GetParam());
   if (!g.spec) GTEST_SKIP() << "left out: " << g.refusal;
-  if (!testing::takes_model(GetParam(), 1)) GTEST_SKIP() << "left out: one of 40 does";
+  if (!testing::takes_model(GetParam(), 1)) GTEST_SKIP() << "left out: few models with ThreadSanitizer";
   const Pictures pictures = g.pictures("one-image");
   if (pictures.pictures.empty()) GTEST_SKIP() << "no single picture";
   const auto want = run(*g.tower(Activations::f32), pictures.pictures);

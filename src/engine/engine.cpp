@@ -74,7 +74,7 @@ Result<std::shared_ptr<SharedTeam>> start_team(int threads, ComputeTeam::Place p
 
 // Memory of a pool is only reserved at first, so what is larger than memory is noticed late.
 void tell_of_large_pool(std::size_t bytes, const MemoryRoom& room) {
-  if (static_cast<double>(bytes) <= static_cast<double>(room.least())) return;
+  if (std::cmp_less_equal(bytes, room.least())) return;
   log::warning(
       "the token pool takes up to {:.1f} GiB, but {:.1f} GiB are left: a smaller --max-total-tokens or --kv-memory "
       "keeps the server from running out of memory",

@@ -37,19 +37,21 @@ struct Routed {
   const float* at(int row) const { return values.data() + row * stride; }
   int expert(int row, int choice) const { return static_cast<int>(at(row)[choice]); }
   float weight(int row, int choice) const { return at(row)[chosen + choice]; }
+  std::size_t choices() const { return number_of(rows, 0); }
+  std::size_t number_of(int row, int choice) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(chosen) + static_cast<std::size_t>(choice);
+  }
 };
 
 // The same places as the device's, one after the other.
 struct Grouped {
   std::vector<int> begin, row_of, place_of;
-  explicit Grouped(const Routed& routed)
-      : begin(1, 0), place_of(static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen), -1) {
+  explicit Grouped(const Routed& routed) : begin(1, 0), place_of(routed.choices(), -1) {
     for (int e = 0; e < routed.count; ++e) {
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c)
           if (routed.expert(row, c) == e) {
-            place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)] =
-                static_cast<int>(row_of.size());
+            place_of[routed.number_of(row, c)] = static_cast<int>(row_of.size());
             row_of.push_back(row);
           }
       begin.push_back(static_cast<int>(row_of.size()));
@@ -70,7 +72,7 @@ class Experts : public ::testing::TestWithParam<Kind> {
 
   OnDevice group(const Routed& routed) {
     OnDevice out;
-    const auto most = static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen);
+    const std::size_t most = routed.choices();
     out.routed = testing::on_device(*device_, routed.values);
     out.begin = device_->allocate(sizeof(int) * static_cast<std::size_t>(routed.count + 1)).value();
     out.row_of = device_->allocate(sizeof(int) * most).value();
@@ -116,15 +118,14 @@ TEST_P(Experts, RowsAreGatheredByPlaceWithWeightsOrWithout) {
       const Grouped want(routed);
       const std::size_t floats = bytes / 4, stride = floats + 4;
       const auto from = random_floats(rng, stride * static_cast<std::size_t>(routed.rows));
-      auto to =
-          random_floats(rng, stride * static_cast<std::size_t>(routed.rows) * static_cast<std::size_t>(routed.chosen));
+      auto to = random_floats(rng, stride * routed.choices());
       const Memory rows = testing::on_device(*device_, from), gathered = testing::on_device(*device_, to);
       device_->run(kEspalierGatherRows, cuda::GatherRowsTask{rows.data(), gathered.data(), 4 * stride, 4 * stride,
                                                              bytes, weighted ? with.routed.as<const float>() : nullptr,
                                                              routed.stride, with.places});
       for (int row = 0; row < routed.rows; ++row)
         for (int c = 0; c < routed.chosen; ++c) {
-          const int place = want.place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)];
+          const int place = want.place_of[routed.number_of(row, c)];
           if (place < 0) continue;
           cpu.functions.scale(weighted ? routed.weight(row, c) : 1.0f,
                               from.data() + stride * static_cast<std::size_t>(row),
@@ -241,8 +242,7 @@ TEST_P(Experts, ResultsAreAddedInTheOrderOfChoices) {
                                               weighted, add, with.places});
         for (int row = 0; row < routed.rows; ++row)
           for (int c = 0; c < routed.chosen; ++c) {
-            const int place =
-                places.place_of[static_cast<std::size_t>(row * routed.chosen) + static_cast<std::size_t>(c)];
+            const int place = places.place_of[routed.number_of(row, c)];
             const float* value = place >= 0 ? from.data() + place * stride : in.data() + row * stride;
             const float weight = weighted ? routed.weight(row, c) : 1.0f;
             (c == 0 && !add ? cpu.functions.scale : cpu.functions.add_scaled)(weight, value, out.data() + row * stride,

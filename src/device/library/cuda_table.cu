@@ -31,21 +31,21 @@ struct EspalierDevice {
 
 namespace {
 
-void tell(char* to, std::size_t room, cudaError_t why) {
-  if (room > 0) std::snprintf(to, room, "%s", cudaGetErrorString(why));
-}
-
 // CUDA calls a driver that is not there too old.
-void tell_of_driver(char* to, std::size_t room) {
-  int has = 0;
-  if (room == 0 || cudaDriverGetVersion(&has) != cudaSuccess) return;
-  const auto major = [](int version) { return version / 1000; };
-  const auto minor = [](int version) { return version % 1000 / 10; };
-  if (has == 0)
+void tell_of_driver(char* to, std::size_t room, int version) {
+  if (version == 0)
     std::snprintf(to, room, "no NVIDIA driver is installed");
   else
-    std::snprintf(to, room, "the NVIDIA driver knows CUDA %d.%d, but %d.%d is needed", major(has), minor(has),
-                  major(CUDART_VERSION), minor(CUDART_VERSION));
+    std::snprintf(to, room, "the NVIDIA driver knows CUDA %d.%d, but %d.%d is needed", version / 1000,
+                  version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
+void tell(char* to, std::size_t room, cudaError_t why) {
+  int driver = 0;
+  if (why == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess)
+    tell_of_driver(to, room, driver);
+  else
+    std::snprintf(to, room, "%s", cudaGetErrorString(why));
 }
 
 int count_devices(char* why_none, std::size_t room) {
@@ -53,7 +53,6 @@ int count_devices(char* why_none, std::size_t room) {
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaSuccess) return count;
   tell(why_none, room, result);
-  if (result == cudaErrorInsufficientDriver) tell_of_driver(why_none, room);
   return 0;
 }
 

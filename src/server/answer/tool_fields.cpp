@@ -109,8 +109,8 @@ Result<> choose(const Json& choice, ToolFields& out) {
     return allow(choice, out);
   ESP_TRY(const std::string name, named(choice));
   ESP_TRY(const std::size_t at, tool_named(name, out));
-  const Tool only = std::move(out.tools[at]);
-  out.tools.assign(1, only);
+  std::swap(out.tools.front(), out.tools[at]);
+  out.tools.resize(1);
   out.choice = Choice::required;
   out.parallel = false;  // a function that is named is called once
   return success();

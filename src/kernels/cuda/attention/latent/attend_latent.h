@@ -28,23 +28,10 @@ struct LatentScores {
   float x[2 * kGroups][4];
   int first;
 
-  // Of number [i][2 * h + j]: within the block.
-  ESPALIER_ON_DEVICE int position_of(int i, int j) const { return first + 8 * i + 2 * lane_column() + j; }
-  template <int kHalf>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void bend(const ScoreRule& rule, int away, float slope) {
-    const tensor_attention::Bend bend(rule);
-    each<2 * kGroups, 2>([&](auto i, auto j) {
-      float& score = x[i][2 * kHalf + j];
-      score = bend.of(score, away + position_of(i, j), slope);
-    });
-  }
-  // It sees from .. to of the block.
-  template <int kHalf>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void hide(int from, int to) {
-    each<2 * kGroups, 2>([&](auto i, auto j) {
-      const int p = position_of(i, j);
-      if (p < from || p > to) x[i][2 * kHalf + j] = kNothing;
-    });
+  // f(score, position within the block) for those of half kHalf.
+  template <int kHalf, class F>
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void each_score(F f) {
+    each<2 * kGroups, 2>([&](auto i, auto j) { f(x[i][2 * kHalf + j], first + 8 * i + 2 * lane_column() + j); });
   }
 };
 

@@ -43,23 +43,10 @@ class BlockSums {
     }
   }
 
-  // The scores of query kHalf of this thread: capped, and with what distance costs; as exponents of 2. away: from the query's
-  // position to the block's first one. slope: of the query's head.
-  template <int kHalf>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void bend(const ScoreRule& rule, int away, float slope) {
-    const Bend bend(rule);
-    each<2 * kSixteens, 2>([&](auto i, auto j) {
-      float& x = scores_[i][2 * kHalf + j];
-      x = bend.of(x, away + position_of(i, j), slope);
-    });
-  }
-  // It sees first .. last of the block.
-  template <int kHalf>
-  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void hide(int first, int last) {
-    each<2 * kSixteens, 2>([&](auto i, auto j) {
-      const int p = position_of(i, j);
-      if (p < first || p > last) scores_[i][2 * kHalf + j] = kNothing;
-    });
+  // f(score, position within the block) for those of query kHalf of this thread.
+  template <int kHalf, class F>
+  ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void each_score(F f) {
+    each<2 * kSixteens, 2>([&](auto i, auto j) { f(scores_[i][2 * kHalf + j], position_of(i, j)); });
   }
   // Scores times the factor, exponents of 2, become weights.
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE void soften(float factor) {

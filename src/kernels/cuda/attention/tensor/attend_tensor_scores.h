@@ -59,7 +59,7 @@ struct Bend {
 struct LaneQueries {
   int first;
   ESPALIER_ON_DEVICE int query(int h) const { return first + lane_row() + 8 * h; }
-  // Hides what they do not see of a block, and bends scores where the rule says so. Scores have bend<h>() and hide<h>(). Returns what
+  // Hides what they do not see of a block, and bends scores where the rule says so. Scores have each_score<h>(). Returns what
   // scores are still to be multiplied with, to be exponents of 2.
   template <class Scores>
   ESPALIER_ON_DEVICE ESPALIER_IN_PLACE float see(Scores& scores, const Tile& tile, int block) const {
@@ -68,17 +68,21 @@ struct LaneQueries {
     const int base = block * kAttentionBlock;
     float factor = rule.scale * kLog2e;
     if (rule.cap != 0.0f || rule.slopes != nullptr) {
+      const Bend bend(rule);
       each<2>([&](auto h) {
-        const int known = smaller(query(h), f.queries - 1);
-        scores.template bend<h>(rule, base - Tile::row_of(known).position,
-                                rule.slopes != nullptr ? rule.slopes[Tile::head_of(known)] : 0.0f);
+        const int known = smaller(query(h), f.queries - 1), away = base - Tile::row_of(known).position;
+        const float slope = rule.slopes != nullptr ? rule.slopes[Tile::head_of(known)] : 0.0f;
+        scores.template each_score<h>([&](float& x, int p) { x = bend.of(x, away + p, slope); });
       });
       factor = 1.0f;
     }
     if (f.all_from > base || base + kAttentionBlock - 1 > f.all_to)
       each<2>([&](auto h) {
         const QueryRow& row = Tile::row_of(smaller(query(h), f.queries - 1));
-        scores.template hide<h>(row.first - base, row.last - base);
+        const int from = row.first - base, to = row.last - base;
+        scores.template each_score<h>([&](float& x, int p) {
+          if (p < from || p > to) x = kNothing;
+        });
       });
     return factor;
   }
