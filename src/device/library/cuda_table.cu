@@ -25,8 +25,11 @@ struct EspalierDevice {
   int check(cudaError_t result, const char* what) {
     if (result == cudaSuccess) return 0;
     error = std::string(what) + ": " + cudaGetErrorString(result);
+    forget_last_error();
     return 1;
   }
+  // CUDA keeps what failed until it is asked, and the next launch would take it for its own.
+  static void forget_last_error() { cudaGetLastError(); }
 };
 
 namespace {
@@ -77,7 +80,8 @@ EspalierDevice* open_device(int number, char* why_not, std::size_t room) {
     const char* const unfit = espalier::cuda::settle_products(device->streams[kEspalierCompute]);
     if (unfit == nullptr) return device;
     if (room > 0) std::snprintf(why_not, room, "%s", unfit);
-    return nullptr;  // closing it would wait for the kernel
+    delete device;  // not closed: that would wait for the kernel
+    return nullptr;
   }
   tell(why_not, room, result);
   close_device(device);
@@ -94,7 +98,7 @@ int get_info(EspalierDevice* device, EspalierDeviceInfo* info) {
   cudaDeviceProp of{};
   if (int failed = use(device)) return failed;
   if (int failed = device->check(cudaGetDeviceProperties(&of, device->number), "properties")) return failed;
-  std::snprintf(info->name, sizeof info->name, "%s", of.name);
+  std::snprintf(info->name, sizeof info->name, "%.127s", of.name);
   info->multiprocessors = of.multiProcessorCount;
   info->major = of.major;
   info->minor = of.minor;
@@ -132,7 +136,7 @@ const EspalierDeviceTable table = {
     [](EspalierDevice* device, void* memory, std::size_t bytes) {
       if (cudaSetDevice(device->number) != cudaSuccess) return 1;
       if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) == cudaSuccess) return 0;
-      cudaGetLastError();  // a failure is no one else's
+      EspalierDevice::forget_last_error();
       return 1;
     },
     [](EspalierDevice* device, void* memory) {
