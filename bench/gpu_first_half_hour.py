@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """The first half hour on a machine with a GPU: are the kernels right there, and how near are they to the card's limits?
 
-    make cuda && bench/gpu_first_half_hour.py [--minutes 30] [--only info,exact,kernels,torch,model,ranks,sanitizer] [--json FILE]
+    make cuda && bench/gpu_first_half_hour.py [--minutes 30] [--only info,exact,kernels,torch,model,sets,ranks,sanitizer] [--json FILE]
     bench/gpu_first_half_hour.py --device emu --small      # the script itself, without a GPU, in a minute
 
 In this order, and each part only while time is left:
 
     info       the device, as the program sees it
     exact      the tests of device_test on it: kernels and whole golden models give the CPU's bits
-    kernels    device_bench: products of every form, attention, over latent rows too, sampling; rows alone have the bits that they have
+    kernels    device_bench: what memory and multipliers give at the utmost, and each kernel's share of it: products of every form, attention, over latent rows too, sampling; rows alone have the bits that they have
                in a batch, and attention by tensor cores is close to the exact kernel
     torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it)
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
+    sets       the same model, many requests of the lengths that SGLang's figures are of, I-243-O-770 and so on (mean tokens of prompts and
+               answers), to the last token: `espalier bench offline`
     ranks      the same model on two ranks beside one (bench/ranks.py): the same answers, speed, what they tell each other by NCCL;
                where there is one GPU both have it, which tests the way of the host
     sanitizer  compute-sanitizer over the kernels' tests, where it is installed
 
-At the end stands one table of what was measured, the kernels beside what a copy within the card reaches. Nothing is fetched.
+At the end stands one table of what was measured, kernels and models beside the card's limits. Nothing is fetched.
 """
 import argparse
 import json
@@ -131,6 +133,19 @@ def measure_model(args, clock, table):
             table[f"model {shape} {kind}"] = text or "no time was left"
 
 
+def measure_sets(args, clock, table):
+    """Lengths are drawn evenly from half of the longest to it, so their mean is three quarters of that."""
+    shape, prompts = ("tiny", 4) if args.small else ("8b", 512)
+    with tempfile.TemporaryDirectory() as at:
+        model = make_model(pathlib.Path(at) / shape, shape)
+        for asked, answered in ((243, 770), (295, 770), (243, 386), (295, 386), (221, 201)):
+            less = 16 if args.small else 1
+            text = run(clock, [BIN / "espalier", "bench", "offline", model, "--load-format", "dummy", "--dtype", "bf16", "--skip-tokenizer-init", "--device", args.device,
+                               "--num-prompts", str(prompts), "--random-range-ratio", "0.5", "--input-len", str(round(asked / 0.75) // less),
+                               "--output-len", str(round(answered / 0.75) // less), "--max-running-requests", "256"])
+            table[f"model {shape} bf16, I-{asked}-O-{answered}"] = text or "no time was left"
+
+
 def measure_ranks(args, clock, table):
     """Two ranks beside one: the answers must be the same. Where there is one GPU both have it, and their parts go by way of the host."""
     counted = re.search(r"CUDA devices\W+(\d+)", run(clock, [BIN / "espalier", "doctor"]) or "")
@@ -153,8 +168,8 @@ def sanitize(args, clock, table):
     table["compute-sanitizer"] = f"{found.group(1)} errors" if found else "nothing told"
 
 
-PARTS = {"info": look_at_device, "exact": check_exactness, "kernels": measure_kernels, "torch": measure_torch, "model": measure_model, "ranks": measure_ranks,
-         "sanitizer": sanitize}
+PARTS = {"info": look_at_device, "exact": check_exactness, "kernels": measure_kernels, "torch": measure_torch, "model": measure_model, "sets": measure_sets,
+         "ranks": measure_ranks, "sanitizer": sanitize}
 
 
 def tell(table):

@@ -12,7 +12,7 @@
 
 extern "C" {
 
-enum { kEspalierDeviceVersion = 3 };
+enum { kEspalierDeviceVersion = 4 };
 
 // What runs in order; what stands on different streams may overlap.
 enum EspalierStream { kEspalierCompute = 0, kEspalierCopies = 1 };
@@ -46,6 +46,7 @@ enum EspalierKernel {
   kEspalierMultiplyByWgmma,  // not there: the device is no Hopper
   kEspalierPackPart,
   kEspalierSpreadParts,
+  kEspalierReachPeak,
   kEspalierKernels  // how many there are
 };
 

@@ -23,6 +23,15 @@ class Words(unittest.TestCase):
         self.assertEqual(ended.code, 0, ended.err)
         self.assertEqual([json.loads(line)["way"] for line in ended.out.splitlines()], ["shared", "copies", "alone"])
 
+    def test_what_is_measured_is_told_beside_the_limits_of_what_computes(self):
+        for device, told in (("cpu", "threads"), ("emu", "emu (emulated device)")):
+            ended = espalier("bench", "latency", MODEL, "--device", device, "--input-len", "4", "--output-len", "2", "--repeat", "1")
+            self.assertEqual(ended.code, 0, ended.err)
+            machine, limits, latency = ended.out.splitlines()
+            self.assertIn(told, machine)
+            self.assertEqual("device's memory" in limits, device == "emu", limits)
+            self.assertIn("% of memory", latency)
+
     def test_help_of_serve_stands_in_sections_with_units_and_defaults(self):
         text = espalier("help", "serve").out
         for section in ("Model", "Compute and memory", "Scheduling", "Constraints", "Prefix cache", "HTTP", "Keys", "Limits", "Times", "Configuration"):

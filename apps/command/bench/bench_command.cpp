@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 
-#include "base/threads/processors.h"
 #include "bench/compare/compare_command.h"
 #include "bench/kernels/kernels_command.h"
 #include "bench/serving/serving_command.h"
@@ -14,10 +13,10 @@
 #include "command/bench/bench_drafts.h"
 #include "command/bench/bench_forks.h"
 #include "command/bench/burst.h"
+#include "command/bench/limits_probe.h"
 #include "command/command.h"
 #include "command/engine_flags.h"
 #include "command/models/model_work.h"
-#include "kernels/machine_limits.h"
 
 namespace espalier::command {
 namespace {
@@ -43,18 +42,6 @@ std::vector<RequestFields> random_requests(const std::vector<std::pair<int, int>
   return out;
 }
 
-// What the threads that could be started reach together; that some could not, the engine tells.
-class LimitsProbe {
- public:
-  explicit LimitsProbe(const EngineOptions& options)
-      : team_(options.threads > 0 ? options.threads : own_processors().granted) {}
-  MachineLimits now() { return measure_limits(cpu_kernels(), team_, reads_, 0.5); }
-
- private:
-  ComputeTeam team_;
-  ReadProbe reads_{PageBuffer::Pages::huge};
-};
-
 // The best rate of several bursts, and what the machine gave right before and behind that one: neighbours take half of
 // the memory's rate for seconds, so a limit seen at another time says nothing.
 struct BestRate {
@@ -66,20 +53,11 @@ struct BestRate {
   }
 };
 
-double multiplier_limit(const MachineLimits& limits, const ModelInfo& model) {
-  if (model.activations == "f32") return limits.f32_flops;
-  if (model.quantisation == "BF16" && limits.bf16_flops > 0) return limits.bf16_flops;
-  return model.quantisation == "F32" || model.quantisation == "F16" || model.quantisation == "BF16" ? limits.f32_flops
-                                                                                                    : limits.int8_ops;
-}
-
 void print_machine(const ModelInfo& model, const MachineLimits& limits) {
-  fmt::print("{}: {} {}, activations {}, keys and values {}, {} on {} threads\n", model.path, model.architecture,
-             model.quantisation, model.activations, model.kv_type, model.isa, model.threads);
+  fmt::print("{}: {} {}, activations {}, keys and values {}, {}\n", model.path, model.architecture, model.quantisation,
+             model.activations, model.kv_type, computed_by(model));
   if (!model.packed_weights.empty()) fmt::print("weights {}\n", model.packed_weights);
-  fmt::print("limits measured now: read {:.1f} GB/s ({}), f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
-             limits.read_bytes_per_second / 1e9, limits.huge_pages ? "2 MiB pages" : "4 KiB pages",
-             limits.f32_flops / 1e9, limits.bf16_flops / 1e9, limits.int8_ops / 1e9);
+  fmt::print("limits measured now: {}\n", shown(limits, model));
 }
 
 Result<> check_lengths(const Arguments& a, const ModelInfo& model) {
@@ -129,9 +107,11 @@ int latency(const Arguments& a) {
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
   if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
-  LimitsProbe probe(a.engine);
-  MachineLimits before = probe.now();
-  if (!a.json) print_machine(model, before);
+  auto probe = LimitsProbe::open(a.engine);
+  if (!probe.ok()) return fail(probe.error());
+  auto before = probe->now();
+  if (!before.ok()) return fail(before.error());
+  if (!a.json) print_machine(model, *before);
   std::mt19937_64 rng(1);
   for (int batch : a.batch_sizes)
     for (int input : a.input_lengths) {
@@ -140,7 +120,9 @@ int latency(const Arguments& a) {
         const std::vector<std::pair<int, int>> lengths(static_cast<std::size_t>(batch), {input, a.output_length});
         auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
         if (!m.ok()) return fail(m.error());
-        const MachineLimits behind = probe.now(), around = best_of(before, behind);
+        auto behind = probe->now();
+        if (!behind.ok()) return fail(behind.error());
+        const MachineLimits around = best_of(*before, *behind);
         prefill.offer(batch * input / m->first_token, around);
         decode.offer(m->decoded_tokens / m->decode_seconds, around);
         before = behind;
@@ -158,9 +140,11 @@ int offline(const Arguments& a) {
   if (!engine.ok()) return fail(engine.error());
   const ModelInfo& model = (*engine)->model();
   if (const auto fine = check_lengths(a, model); !fine.ok()) return fail(fine.error());
-  LimitsProbe probe(options);
-  MachineLimits limits = probe.now();
-  if (!a.json) print_machine(model, limits);
+  auto probe = LimitsProbe::open(options);
+  if (!probe.ok()) return fail(probe.error());
+  auto limits = probe->now();
+  if (!limits.ok()) return fail(limits.error());
+  if (!a.json) print_machine(model, *limits);
   std::mt19937_64 rng(1);
   auto length = [&](int longest) {
     const int least = std::max(1, static_cast<int>(longest * a.range_ratio));
@@ -170,7 +154,8 @@ int offline(const Arguments& a) {
   for (int i = 0; i < a.prompts; ++i) lengths.emplace_back(length(a.input_lengths.front()), length(a.output_length));
   auto m = burst(**engine, random_requests(lengths, model.limits.vocabulary, rng));
   if (!m.ok()) return fail(m.error());
-  limits = best_of(limits, probe.now());
+  const auto behind = probe->now();
+  if (!behind.ok()) return fail(behind.error());
   double operations = 0;
   for (const auto& [input, output] : lengths) {
     operations += prompt_operations(model, input);
@@ -183,7 +168,7 @@ int offline(const Arguments& a) {
                                    "{:.1f} out/s; {:.3f} of the multipliers\n"),
              a.prompts, m->seconds, m->input_tokens, m->output_tokens, a.prompts / m->seconds,
              m->input_tokens / m->seconds, m->output_tokens / m->seconds,
-             operations / m->seconds / multiplier_limit(limits, model));
+             operations / m->seconds / multiplier_limit(best_of(*limits, *behind), model));
   return 0;
 }
 

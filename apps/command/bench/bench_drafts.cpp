@@ -10,6 +10,7 @@
 
 #include "base/json/json.h"
 #include "bench/load/statistics.h"
+#include "command/bench/limits_probe.h"
 #include "command/command.h"
 #include "engine/engine_metrics.h"
 #include "text/chat/chat_template.h"
@@ -230,8 +231,8 @@ int bench_drafts(const EngineOptions& options, const DraftsArguments& a) {
   }
   const ModelInfo& model = ways.back().engine->model();
   if (!a.json)
-    fmt::print("{}: {}, activations {}, {} on {} threads; {} at once, {} rounds\n{}", model.path, model.quantisation,
-               model.activations, model.isa, model.threads, a.concurrency, a.rounds,
+    fmt::print("{}: {}, activations {}, {}; {} at once, {} rounds\n{}", model.path, model.quantisation,
+               model.activations, computed_by(model), a.concurrency, a.rounds,
                model.draft_model.empty() ? "" : fmt::format("draft model {}\n", model.draft_model));
   bool same = true;
   for (const PromptSet& set : kSets) {

@@ -10,6 +10,7 @@
 
 #include "bench/load/statistics.h"
 #include "command/bench/burst.h"
+#include "command/bench/limits_probe.h"
 #include "command/command.h"
 
 namespace espalier::command {
@@ -108,10 +109,9 @@ int bench_forks(const EngineOptions& options, const ForksArguments& a) {
   if (const auto fine = fits(**engine, a); !fine.ok()) return fail(fine.error());
   const ModelInfo& model = (*engine)->model();
   if (!a.json)
-    fmt::print(
-        "{}: {}, activations {}, keys and values {}, {} on {} threads; {} sequences, prefix {}, own {}, {} out\n",
-        model.path, model.quantisation, model.activations, model.kv_type, model.isa, model.threads, a.forks, a.prefix,
-        a.own, a.output);
+    fmt::print("{}: {}, activations {}, keys and values {}, {}; {} sequences, prefix {}, own {}, {} out\n", model.path,
+               model.quantisation, model.activations, model.kv_type, computed_by(model), a.forks, a.prefix, a.own,
+               a.output);
   auto results = measure(**engine, a);
   if (!results.ok()) return fail(results.error());
   print(*results, a.json);

@@ -3,8 +3,8 @@
 //
 //   device_bench [cuda|emu] [--small] [--json]
 //
-// --small: shapes that an emulated device computes in seconds. A line for each measurement: time, GB/s of what must be read, and
-// its share of what a copy within the device's memory reaches; TOP/s of products. Rows alone must have the bits that they have
+// --small: shapes that an emulated device computes in seconds. First the limits (device/limits.h), then a line for each
+// measurement: time, GB/s of what must be read, TOP/s, and the shares of what memory and multipliers reach. Rows alone must have the bits that they have
 // in a batch, and what tensor cores make of attention must be close to what it is exactly: a difference ends it with 1.
 #include <fmt/format.h>
 
@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "device/kernels/random_panels.h"
+#include "device/limits.h"
 #include "device/step/attended_tiles.h"
 #include "device/step/row_drawer.h"
 #include "kernels/cuda/attention/attention_task.h"
@@ -42,6 +43,7 @@ class Bench {
   explicit Bench(const Options& options) : o_(options), device_(Device::open(options.kind).value()) {}
 
   int run() {
+    tell_limits();
     copy_memory();
     for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q4_k, DType::q6_k, DType::g4_128,
                              DType::f8_128, DType::nf4, DType::f16, DType::bf16})
@@ -86,15 +88,34 @@ class Bench {
     std::exit(1);
   }
 
-  void tell(std::string_view what, double time, double bytes, double operations) {
-    const double rate = bytes / time / 1e9, share = bandwidth_ > 0 ? rate / bandwidth_ : 0;
+  // peak: of the multipliers that are used, operations a second.
+  void tell(std::string_view what, double time, double bytes, double operations, double peak = 0) {
+    const double rate = bytes / time, of_memory = rate / limits_.read_bytes_per_second, done = operations / time,
+                 of_multipliers = peak > 0 ? done / peak : 0;
     if (o_.json)
-      fmt::print("{{\"what\":\"{}\",\"us\":{:.2f},\"gb_s\":{:.1f},\"of_bandwidth\":{:.3f},\"tops\":{:.2f}}}\n", what,
-                 1e6 * time, rate, share, operations / time / 1e12);
+      fmt::print(
+          "{{\"what\":\"{}\",\"us\":{:.2f},\"gb_s\":{:.1f},\"of_bandwidth\":{:.3f},\"tops\":{:.2f},"
+          "\"of_multipliers\":{:.3f}}}\n",
+          what, 1e6 * time, rate / 1e9, of_memory, done / 1e12, of_multipliers);
     else
-      fmt::print("{:44} {:10.1f} us {:9.1f} GB/s {:5.1f} % of memory's {:9.2f} TOP/s\n", what, 1e6 * time, rate,
-                 100 * share, operations / time / 1e12);
+      fmt::print("{:44} {:10.1f} us {:9.1f} GB/s {:5.1f} % of memory's {:9.2f} TOP/s {:5.1f} % of the multipliers'\n",
+                 what, 1e6 * time, rate / 1e9, 100 * of_memory, done / 1e12, 100 * of_multipliers);
     std::fflush(stdout);
+  }
+
+  void tell_limits() {
+    auto limits = device::measure_limits(*device_);
+    if (!limits.ok()) must(limits.error());
+    limits_ = *limits;
+    tell_limit("read", limits_.read_bytes_per_second / 1e9, 0);
+    tell_limit("f32", 0, limits_.f32_flops / 1e12);
+    tell_limit("int8 by mma", 0, limits_.int8_ops / 1e12);
+    tell_limit("bf16", 0, limits_.bf16_flops / 1e12);
+  }
+  void tell_limit(std::string_view what, double gb_s, double tops) const {
+    fmt::print(fmt::runtime(o_.json ? "{{\"what\":\"limit: {}\",\"gb_s\":{:.1f},\"tops\":{:.2f}}}\n"
+                                    : "limit: {:37} {:23.1f} GB/s {:26.2f} TOP/s\n"),
+               what, gb_s, tops);
   }
 
   void copy_memory() {
@@ -103,7 +124,6 @@ class Bench {
     device_->fill(from.data(), 1, bytes);
     const double time = seconds([&] { device_->copy(to.data(), from.data(), bytes); });
     tell("memory: a copy, read and written", time, 2.0 * static_cast<double>(bytes), 0);
-    bandwidth_ = 2.0 * static_cast<double>(bytes) / time / 1e9;
   }
 
   // Weights as large as an 8B model's, eight of them in turns, so that no cache holds them.
@@ -144,7 +164,8 @@ class Bench {
       check(std::equal(alone.begin(), alone.end(), got.begin()), fmt::format("{}{} x {} rows", name(type), how, rows));
       tell(fmt::format("{}{} {} x {}, {} rows", name(type), how, outputs, k, rows), time,
            static_cast<double>(one.bytes()),
-           2.0 * static_cast<double>(rows) * static_cast<double>(k) * static_cast<double>(outputs));
+           2.0 * static_cast<double>(rows) * static_cast<double>(k) * static_cast<double>(outputs),
+           halves ? limits_.bf16_flops : limits_.int8_ops);
     }
   }
 
@@ -228,14 +249,14 @@ class Bench {
                                                  static_cast<int>(tiles.many.size()),
                                                  tiles.few_queries,
                                                  tiles.many_queries};
-    const auto measure = [&](const char* how, auto run) {
+    const auto measure = [&](const char* how, double peak, auto run) {
       const double time = seconds([&] {
         run();
         if (pieces > 1) device_->run(kEspalierMergeAttention, cuda::MergeAttentionTask{task});
       });
       tell(fmt::format("{} of {} heads{}, {} x {} of {} tokens", of.name, of.heads, how, sequences, rows_each, context),
            time, static_cast<double>(segment) * sequences * context / kSegmentSlots,
-           2.0 * seen * of.heads * (of.key + of.value));
+           2.0 * seen * of.heads * (of.key + of.value), peak);
     };
     const auto last_row = [&] {
       std::vector<float> row(static_cast<std::size_t>(task.out_stride));
@@ -243,7 +264,7 @@ class Bench {
       must(device_->wait());
       return row;
     };
-    measure(" by tensor cores", [&] { device_->run(kEspalierAttendTensor, by_tensor_cores); });
+    measure(" by tensor cores", limits_.bf16_flops, [&] { device_->run(kEspalierAttendTensor, by_tensor_cores); });
     const std::vector<float> in_batch = last_row();
     const std::string name = fmt::format("{} of {} heads, {} x {}", of.name, of.heads, sequences, rows_each);
     cuda::AttendTensorTask alone = by_tensor_cores;
@@ -258,7 +279,7 @@ class Bench {
     check(last_row() == in_batch, name);
     // With the CPU's bits latent rows of long prompts take too long to be measured.
     if (!o_.small && of.is_latent() && rows_each > 1) return;
-    measure("", [&] { device_->run(kEspalierAttend, task); });
+    measure("", limits_.f32_flops, [&] { device_->run(kEspalierAttend, task); });
     check_close(in_batch, last_row(), name);
   }
   std::vector<std::uint16_t> random_bf16(std::size_t count) {
@@ -330,7 +351,7 @@ class Bench {
   Options o_;
   std::unique_ptr<Device> device_;
   std::mt19937_64 rng_{1};
-  double bandwidth_ = 0;
+  MachineLimits limits_;
   bool wrong_ = false;
 };
 

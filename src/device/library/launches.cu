@@ -8,6 +8,7 @@
 #include "kernels/cuda/adapters_task.h"
 #include "kernels/cuda/attention/attention_task.h"
 #include "kernels/cuda/experts_task.h"
+#include "kernels/cuda/peaks_task.h"
 #include "kernels/cuda/products/multiply_task.h"
 #include "kernels/cuda/recurrences/recurrence_task.h"
 #include "kernels/cuda/token_task.h"
@@ -79,6 +80,8 @@ bool launch(simt::Stream stream, int kernel, const void* task, std::size_t bytes
       return with(pack_part, stream, task, bytes);
     case kEspalierSpreadParts:
       return with(spread_parts, stream, task, bytes);
+    case kEspalierReachPeak:
+      return with(cuda::reach_peak, stream, task, bytes);
     default:
       return false;
   }
