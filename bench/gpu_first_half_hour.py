@@ -8,9 +8,11 @@ In this order, and each part only while time is left:
 
     info       the device, as the program sees it
     exact      the tests of device_test on it: kernels and whole golden models give the CPU's bits
-    kernels    device_bench: what memory and multipliers give at the utmost, and each kernel's share of it: products of every form, attention, over latent rows too, sampling; rows alone have the bits that they have
-               in a batch, and attention by tensor cores is close to the exact kernel
-    torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it)
+    kernels    device_bench: what memory and multipliers give at the utmost, and each kernel's share of it: products of every form,
+               attention, over latent rows too, sampling; rows alone have the bits that they have in a batch, and attention by tensor
+               cores is close to the exact kernel
+    torch      what PyTorch reaches on the same card: a copy, cuBLAS products of the same shapes, attention (left out without it); and
+               how much longer our kernels take, which is what bits that no batch changes cost
     model      a dummy 8B model, `espalier bench latency`: decoding of 1 to 256 at once, prefill; starts to the first token
     sets       the same model, many requests of the lengths that SGLang's figures are of, I-243-O-770 and so on (mean tokens of prompts and
                answers), to the last token: `espalier bench offline`
@@ -113,6 +115,29 @@ for heads in (16, 128):
 """
     text = run(clock, [sys.executable, "-c", program]) or ""
     table["torch"] = [json.loads(line) for line in text.splitlines() if line.startswith("{")] or "not here"
+
+
+    if "kernels" in table and table["torch"] != "not here":
+        table["times as long as PyTorch takes"] = beside_torch(table["kernels"], table["torch"])
+
+
+def beside_torch(kernels, torch):
+    """Our time of what both have measured, in PyTorch's."""
+    ours = {row["what"]: row["us"] for row in kernels if "us" in row}
+    rows = []
+    for row in torch:
+        product, attention = re.match(r"cuBLAS bf16 (.*)", row["what"]), re.match(r"SDPA (\d+) x (\d+)", row["what"])
+        latent = re.match(r"latent attention of (\d+) heads by two products, (\d+) x (\d+)", row["what"])
+        name = None
+        if product:
+            name = f"BF16 {product.group(1)}"
+        elif attention:
+            name = "attention of 32 heads by tensor cores, {} x 1 of {} tokens".format(*attention.groups())
+        elif latent:
+            name = "latent attention of {} heads by tensor cores, {} x 1 of {} tokens".format(*latent.groups())
+        if name in ours:
+            rows.append({"what": name, "times": ours[name] / row["us"]})
+    return rows
 
 
 def make_model(folder, shape):
