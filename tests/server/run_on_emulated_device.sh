@@ -7,5 +7,5 @@ if [ -z "${ESPALIER_LONG_TESTS:-}" ]; then
   echo "the server on the emulated device: left out without ESPALIER_LONG_TESTS"
   exit 77
 fi
-export ESPALIER_DEVICE=emu
+export ESPALIER_DEVICE=emu ESPALIER_EMU_STRICT=1
 exec "$here/run.sh" test_every_kind test_overload test_generate test_constraints test_drafts test_sessions test_programs test_life

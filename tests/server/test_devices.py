@@ -2,6 +2,7 @@
 recurrent states, LoRA adapters and pictures; in the default mode they do not depend on what else it computes. A device that is not
 there is refused."""
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ from harness import GOLDEN, MODEL, SOURCE, Server, in_parallel
 from picture_checks import data_url
 from test_lora import ADMIN, asked, goldens_of, model_folder, some_adapter
 
+os.environ.setdefault("ESPALIER_EMU_STRICT", "1")  # src/device/library/emu_memory.h
 EXACT = ("--activations", "f32")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}}, "required": ["name", "age"]}
 

@@ -1,9 +1,9 @@
 // The table of the emulated device: its memory is the process's, its kernels run on the CPU before run() returns. What the
 // stream of copies is asked is done as late as a device may do it: when another stream is to wait for it, or the host does.
+// Strict (emu_memory.h), what the compute stream is asked is done as late too.
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/abi.h"
+#include "device/library/emu_memory.h"
 #include "device/library/launches.h"
 
 struct EspalierDevice {
@@ -24,7 +25,7 @@ struct EspalierDevice {
   };
   std::string error;
   std::vector<Call>* graph = nullptr;  // that is being made
-  std::vector<Call> late;              // of the stream of copies
+  std::vector<Call> late[2];           // of each stream
   EspalierGroup group{};
 
   int failed(std::string why) {
@@ -36,7 +37,7 @@ struct EspalierDevice {
 namespace {
 
 using Graph = std::vector<EspalierDevice::Call>;
-constexpr std::size_t kAlignment = 256;
+namespace emu = espalier::device::emu;
 
 int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
   if (call.kernel == -1) std::memmove(call.to, call.from, call.bytes);
@@ -49,20 +50,22 @@ int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
 }
 
 int take_call(EspalierDevice* device, int stream, EspalierDevice::Call call) {
-  if (stream == kEspalierCopies) {
-    device->late.push_back(std::move(call));
+  if (stream == kEspalierCompute && device->graph != nullptr) {
+    device->graph->push_back(std::move(call));
     return 0;
   }
-  if (device->graph == nullptr) return do_call(device, call);
-  device->graph->push_back(std::move(call));
+  if (stream == kEspalierCompute && !emu::is_strict()) return do_call(device, call);
+  device->late[stream].push_back(std::move(call));
   return 0;
 }
 
 // Until all that a stream was asked is done.
 int finish(EspalierDevice* device, int stream) {
-  if (stream != kEspalierCopies) return 0;
+  const auto calls = std::exchange(device->late[stream], {});
+  if (calls.empty()) return 0;
+  const emu::AtWork at_work;
   int failed = 0;
-  for (const auto& call : std::exchange(device->late, {})) failed |= do_call(device, call);
+  for (const auto& call : calls) failed |= do_call(device, call);
   return failed;
 }
 
@@ -79,13 +82,17 @@ int get_info(EspalierDevice*, EspalierDeviceInfo* info) {
   return 0;
 }
 
-// What it makes is the program's until it is given back, by a table of C.
-// NOLINTBEGIN(cppcoreguidelines-owning-memory, cppcoreguidelines-no-malloc)
-int get_memory(EspalierDevice* device, std::size_t bytes, void** out) {
-  *out = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment);
+int get_memory(EspalierDevice* device, std::size_t bytes, void** out, bool of_host) {
+  *out = emu::allocate(bytes, of_host);
   return *out != nullptr ? 0 : device->failed("out of memory");
 }
+// As CUDA does it, behind all that was asked.
+void give_back(EspalierDevice* device, void* memory) {
+  for (const int stream : {kEspalierCopies, kEspalierCompute}) finish(device, stream);
+  emu::release(memory);
+}
 
+// NOLINTBEGIN(cppcoreguidelines-owning-memory): what it makes is the program's until it is given back, by a table of C.
 const EspalierDeviceTable table = {
     kEspalierDeviceVersion,
     "emu",
@@ -94,10 +101,10 @@ const EspalierDeviceTable table = {
     [](EspalierDevice* device) { delete device; },
     [](EspalierDevice* device) { return device->error.c_str(); },
     get_info,
-    get_memory,
-    [](EspalierDevice*, void* memory) { std::free(memory); },
-    get_memory,
-    [](EspalierDevice*, void* memory) { std::free(memory); },
+    [](EspalierDevice* device, std::size_t bytes, void** out) { return get_memory(device, bytes, out, false); },
+    give_back,
+    [](EspalierDevice* device, std::size_t bytes, void** out) { return get_memory(device, bytes, out, true); },
+    give_back,
     [](EspalierDevice*, void*, std::size_t) { return 0; },
     [](EspalierDevice*, void*) {},
     [](EspalierDevice* device, int stream, void* to, const void* from, std::size_t bytes) {
@@ -131,13 +138,13 @@ const EspalierDeviceTable table = {
     },
     [](EspalierDevice* device, void* graph) {
       for (const auto& call : *static_cast<Graph*>(graph))
-        if (const int failed = do_call(device, call)) return failed;
+        if (const int failed = take_call(device, kEspalierCompute, call)) return failed;
       return 0;
     },
     [](EspalierDevice*, void* graph) { delete static_cast<Graph*>(graph); },
 };
 
-// NOLINTEND(cppcoreguidelines-owning-memory, cppcoreguidelines-no-malloc)
+// NOLINTEND(cppcoreguidelines-owning-memory)
 
 }  // namespace
 

@@ -41,6 +41,8 @@ class AsyncCopies {
     }
   };
   void ask(const Copy& copy) {
+    emulator::must_be_aligned(copy.to, copy.bytes);
+    emulator::must_be_aligned(copy.from, copy.bytes);
     if (emulator::copies_come_early())
       copy.run();
     else

@@ -48,6 +48,8 @@ void tell(void*) {}
 void learn(void*) {}
 #endif
 
+constexpr unsigned kMostBlocksY = 65535;
+
 [[noreturn]] void give_up(const char* why) {
   std::fprintf(stderr, "espalier: emulated device: %s\n", why);
   std::abort();
@@ -392,8 +394,23 @@ bool copies_come_early() {
   return order_number() == 1;
 }
 
+void must_be_aligned(const void* address, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0)
+    give_up("what is copied or loaded together is not aligned");
+}
+
+std::size_t most_shared_bytes() {
+  static const std::size_t most = [] {
+    const char* const text = std::getenv("ESPALIER_EMU_SHARED");
+    return (text == nullptr ? 227 : std::strtoul(text, nullptr, 10)) * 1024;
+  }();
+  return most;
+}
+
 void run(const Grid& grid, const std::function<void()>& kernel) {
   if (grid.threads == 0 || grid.threads > kMostThreads) give_up("a block has 1 to 1024 threads");
+  if (grid.shared_bytes > most_shared_bytes()) give_up("a block has more shared memory than there is");
+  if (grid.blocks_y > kMostBlocksY) give_up("a grid is 65,535 blocks high at most");
   if (grid.blocks_x == 0 || grid.blocks_y == 0) return;
   static Workers workers(std::max(1u, std::thread::hardware_concurrency()));
   workers.run(grid, kernel);

@@ -7,7 +7,9 @@
 // come without others. Shared memory is filled with a pattern before each block, so that what was not written shows too.
 // Under ThreadSanitizer each fiber is a thread of its own, ordered by meet() and exchange() alone, so a race between two threads of a
 // block is reported where it stands, in any order.
-// Threads: run() one at a time. Fails: a barrier that not all threads reach ends the process with a line that says so.
+// ESPALIER_EMU_SHARED: how many KiB of shared memory a block can have (227, as on Hopper; Ampere has 163, Ada 99).
+// Threads: run() one at a time. Fails: a barrier that not all threads reach ends the process with a line that says so; so do a block
+// that no GPU has room for, and 16 bytes that are copied or loaded together without being aligned.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +37,9 @@ const Words* exchange_words(const Words& mine);
 // Whether copies that go on beside their thread are done when they are asked for, instead of when they are waited for: by the
 // order's number.
 bool copies_come_early();
+// Ends the process where a GPU would refuse the address.
+void must_be_aligned(const void* address, std::size_t bytes);
+std::size_t most_shared_bytes();
 
 // How many blocks of how many threads.
 struct Grid {

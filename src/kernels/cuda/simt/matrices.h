@@ -43,6 +43,7 @@ ESPALIER_ON_DEVICE inline void load_matrices_turned(unsigned (&out)[4], const vo
 namespace emulated_matrices {
 // What each neighbour's row holds; read when it asks, so that who writes it later without a barrier is found.
 inline const emulator::Words* rows(const void* row) {
+  emulator::must_be_aligned(row, 16);
   emulator::Words mine{};
   std::memcpy(mine.word, row, 16);
   return emulator::exchange_words(mine);

@@ -268,7 +268,7 @@ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
 }
 
 inline std::size_t most_shared_bytes() {
-  return 227 * 1024;
+  return emulator::most_shared_bytes();
 }
 
 template <class... Parameters, class... Arguments>
