@@ -19,9 +19,11 @@ constexpr std::string_view kPrefix = "ESPALIER_";
 constexpr const char* kForUsers[] = {"BASE_URL", "CACHE",        "DEVICE_DIR", "DIST_SECRET",
                                      "ISA",      "NCCL_LIBRARY", "PYTHON",     "WGMMA"};
 constexpr std::string_view kForTestsAndTools[] = {
-    "BINARY",       "LONG_TESTS", "OPERATIONS", "PYTHON_PACKAGE", "REFERENCE",   "SEED",           "TEST_MODEL",
-    "SHARED",       "SKIP_SETUP", "SOURCE_DIR", "TEST_SECONDS",   "UNDER_CTEST", "MMPROJ_GOLDENS", "EMU_ORDER",
-    "CUDA_TOOLKIT", "RANK"};  // the last: from a rank to those it starts
+    "BINARY",         "LONG_TESTS", "OPERATIONS",   "PYTHON_PACKAGE",
+    "REFERENCE",      "SEED",       "TEST_MODEL",   "SHARED",
+    "SKIP_SETUP",     "SOURCE_DIR", "TEST_SECONDS", "UNDER_CTEST",
+    "MMPROJ_GOLDENS", "EMU_ORDER",  "EMU_SHARED",   "EMU_STRICT",
+    "CUDA_TOOLKIT",   "RANK"};  // the last: from a rank to those it starts
 
 void add_twins(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options())
