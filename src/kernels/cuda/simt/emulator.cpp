@@ -94,6 +94,9 @@ class Block {
 #if defined(__SANITIZE_ADDRESS__)
       __asan_unpoison_memory_region(f.stack, kStackBytes);  // whoever is given these addresses next did nothing wrong
 #endif
+#if defined(__SANITIZE_THREAD__)
+      __tsan_destroy_fiber(f.tsan);
+#endif
       ::munmap(f.stack - kGuardBytes, kStackBytes + kGuardBytes);
     }
   }
