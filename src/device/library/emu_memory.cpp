@@ -26,8 +26,8 @@ std::size_t whole_pages(std::size_t bytes) {
 class Pages {
  public:
   static Pages& all() {
-    static auto* const one =
-        new Pages();  // NOLINT(cppcoreguidelines-owning-memory): threads may outlive static objects
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): threads may outlive static objects
+    static auto* const one = new Pages();
     return *one;
   }
 
