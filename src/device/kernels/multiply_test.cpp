@@ -332,7 +332,8 @@ TEST_P(MultiplyTensor, GivesARowTheSameBitsAloneAndInAnyBatch) {
     int rows;
   };
   for (const DType type : kTypes)
-    for (const Size size : {Size{3100, 40, 150}, Size{36, 2560, 700}}) {  // the second: enough for large tiles
+    // The second: enough for large tiles. The third: more parts of K than a block of few rows has warps.
+    for (const Size size : {Size{3100, 40, 150}, Size{36, 2560, 700}, Size{10'300, 20, 110}}) {
       const Product p = random_product(type, size.k, size.outputs, size.rows);
       const auto together = rows_of(p, 0, size.rows);
       for (const int count : {1, 8, 9, 32, 33, 64, 65, 100})
