@@ -1,14 +1,27 @@
-// What a strict emulated device (library/emu_memory.h) finds: a program that treats a GPU's memory as its own, or too early.
+// The emulated device of all tests here: in which order it runs threads, and what it finds when it is strict
+// (library/emu_memory.h): a program that treats a GPU's memory as its own, or too early.
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "device/device.h"
+#include "testing/data.h"
 
 namespace espalier::device {
 namespace {
+
+// By the seed, so that barriers that only some orders need are found in time.
+class OrderOfThreads : public ::testing::Environment {
+  static constexpr std::uint64_t kOrders = 10;
+  void SetUp() override {
+    ::setenv("ESPALIER_EMU_ORDER", std::to_string(testing::seed() % kOrders).c_str(), /*overwrite=*/0);
+  }
+};
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it is GoogleTest's
+const auto* const order_of_threads = ::testing::AddGlobalTestEnvironment(new OrderOfThreads());
 
 class StrictEmulatedDevice : public ::testing::Test {
  protected:
