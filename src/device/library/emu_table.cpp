@@ -123,7 +123,9 @@ const EspalierDeviceTable table = {
       return 0;
     },
     [](EspalierDevice* device, const void* part, void* all, std::size_t bytes) {
-      return take_call(device, kEspalierCompute, {-3, {}, all, part, bytes});
+      const int failed = take_call(device, kEspalierCompute, {-3, {}, all, part, bytes});
+      return device->graph != nullptr ? failed
+                                      : failed | finish(device, kEspalierCompute);  // all ranks ask in one order
     },
     finish,
     [](EspalierDevice* device, int first, int) { return finish(device, first); },
@@ -137,8 +139,11 @@ const EspalierDeviceTable table = {
       return 0;
     },
     [](EspalierDevice* device, void* graph) {
-      for (const auto& call : *static_cast<Graph*>(graph))
+      for (const auto& call : *static_cast<Graph*>(graph)) {
         if (const int failed = take_call(device, kEspalierCompute, call)) return failed;
+        if (call.kernel != -3) continue;
+        if (const int failed = finish(device, kEspalierCompute)) return failed;
+      }
       return 0;
     },
     [](EspalierDevice*, void* graph) { delete static_cast<Graph*>(graph); },
