@@ -115,8 +115,6 @@ for heads in (16, 128):
 """
     text = run(clock, [sys.executable, "-c", program]) or ""
     table["torch"] = [json.loads(line) for line in text.splitlines() if line.startswith("{")] or "not here"
-
-
     if "kernels" in table and table["torch"] != "not here":
         table["times as long as PyTorch takes"] = beside_torch(table["kernels"], table["torch"])
 

@@ -4,8 +4,9 @@
 //   device_bench [cuda|emu] [--small] [--json]
 //
 // --small: shapes that an emulated device computes in seconds. First the limits (device/limits.h), then a line for each
-// measurement: time, GB/s of what must be read, TOP/s, and the shares of what memory and multipliers reach. Rows alone must have the bits that they have
-// in a batch, and what tensor cores make of attention must be close to what it is exactly: a difference ends it with 1.
+// measurement: time, GB/s of what must be read, TOP/s, and the shares of what memory and multipliers reach. Rows alone must
+// have the bits that they have in a batch, and what tensor cores make of attention must be close to what it is exactly: a
+// difference ends it with 1.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The table of the emulated device: its memory is the process's, its kernels run on the CPU before run() returns. What the
 // stream of copies is asked is done as late as a device may do it: when another stream is to wait for it, or the host does.
-// Strict (emu_memory.h), what the compute stream is asked is done as late too.
+// Strict (emu_memory.h), what the compute stream is asked is done as late too, up to the next gather of ranks.
 #include <unistd.h>
 
 #include <cstdio>
@@ -49,16 +49,6 @@ int do_call(EspalierDevice* device, const EspalierDevice::Call& call) {
   return device->failed("kernel " + std::to_string(call.kernel) + " is not there, or takes another task");
 }
 
-int take_call(EspalierDevice* device, int stream, EspalierDevice::Call call) {
-  if (stream == kEspalierCompute && device->graph != nullptr) {
-    device->graph->push_back(std::move(call));
-    return 0;
-  }
-  if (stream == kEspalierCompute && !emu::is_strict()) return do_call(device, call);
-  device->late[stream].push_back(std::move(call));
-  return 0;
-}
-
 // Until all that a stream was asked is done.
 int finish(EspalierDevice* device, int stream) {
   const auto calls = std::exchange(device->late[stream], {});
@@ -67,6 +57,17 @@ int finish(EspalierDevice* device, int stream) {
   int failed = 0;
   for (const auto& call : calls) failed |= do_call(device, call);
   return failed;
+}
+
+int take_call(EspalierDevice* device, int stream, EspalierDevice::Call call) {
+  if (stream == kEspalierCompute && device->graph != nullptr) {
+    device->graph->push_back(std::move(call));
+    return 0;
+  }
+  if (stream == kEspalierCompute && !emu::is_strict()) return do_call(device, call);
+  const bool gathers = call.kernel == -3;
+  device->late[stream].push_back(std::move(call));
+  return gathers ? finish(device, stream) : 0;  // all ranks ask their group in one order
 }
 
 std::uint64_t memory(int name) {
@@ -123,9 +124,7 @@ const EspalierDeviceTable table = {
       return 0;
     },
     [](EspalierDevice* device, const void* part, void* all, std::size_t bytes) {
-      const int failed = take_call(device, kEspalierCompute, {-3, {}, all, part, bytes});
-      return device->graph != nullptr ? failed
-                                      : failed | finish(device, kEspalierCompute);  // all ranks ask in one order
+      return take_call(device, kEspalierCompute, {-3, {}, all, part, bytes});
     },
     finish,
     [](EspalierDevice* device, int first, int) { return finish(device, first); },
@@ -139,11 +138,8 @@ const EspalierDeviceTable table = {
       return 0;
     },
     [](EspalierDevice* device, void* graph) {
-      for (const auto& call : *static_cast<Graph*>(graph)) {
+      for (const auto& call : *static_cast<Graph*>(graph))
         if (const int failed = take_call(device, kEspalierCompute, call)) return failed;
-        if (call.kernel != -3) continue;
-        if (const int failed = finish(device, kEspalierCompute)) return failed;
-      }
       return 0;
     },
     [](EspalierDevice*, void* graph) { delete static_cast<Graph*>(graph); },

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/block_scan.h"
+#include "kernels/cuda/four_words.h"
 
 namespace espalier::cuda {
 namespace {
@@ -103,9 +104,6 @@ bool of_sixteens(const GatherRowsTask& t) {
   const auto places = reinterpret_cast<std::uintptr_t>(t.from) | reinterpret_cast<std::uintptr_t>(t.to);
   return ((places | t.from_stride | t.to_stride | t.bytes) & 15) == 0;
 }
-struct alignas(16) Sixteen {
-  std::uint32_t words[4];
-};
 
 }  // namespace
 
@@ -120,7 +118,7 @@ void gather_rows(simt::Stream stream, const GatherRowsTask& task) {
   if (task.routed != nullptr)
     simt::launch(stream, shape, gather_weighted, task);
   else if (of_sixteens(task))
-    simt::launch(stream, shape, gather<Sixteen>, task);
+    simt::launch(stream, shape, gather<FourWords>, task);
   else
     simt::launch(stream, shape, gather<std::uint32_t>, task);
 }

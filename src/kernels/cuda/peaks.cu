@@ -1,17 +1,15 @@
+#include "kernels/cuda/four_words.h"
 #include "kernels/cuda/peaks_task.h"
 
 #ifdef __CUDACC__
-#include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/arch/mma_sm90_gmma.hpp>
 #include <utility>
+
+#include "kernels/cuda/simt/wgmma_matrix.h"
 #endif
 
 namespace espalier::cuda {
 namespace {
-
-struct alignas(16) Sixteen {
-  std::uint32_t words[4];
-};
 
 ESPALIER_ON_DEVICE inline int number_of_thread() {
   return simt::block_x() * simt::threads() + simt::thread();
@@ -19,21 +17,20 @@ ESPALIER_ON_DEVICE inline int number_of_thread() {
 
 ESPALIER_GLOBAL void read(const PeakTask task) {
   constexpr int kAtOnce = 4;
-  const auto* const from = reinterpret_cast<const Sixteen*>(task.memory);
-  const auto count = static_cast<std::int64_t>(task.bytes / sizeof(Sixteen));
+  const auto* const from = reinterpret_cast<const FourWords*>(task.memory);
+  const auto count = static_cast<std::int64_t>(task.bytes / sizeof(FourWords));
   const std::int64_t all = static_cast<std::int64_t>(simt::blocks_x()) * simt::threads(), first = number_of_thread();
   std::uint32_t seen = 0;
   for (std::int64_t round = 0; round < task.rounds; ++round) {
     std::int64_t at = first;
     for (; at + (kAtOnce - 1) * all < count; at += kAtOnce * all) {
-      Sixteen come[kAtOnce];
+      FourWords come[kAtOnce];
       ESPALIER_UNROLL(4)
       for (int i = 0; i < kAtOnce; ++i) come[i] = from[at + i * all];
       ESPALIER_UNROLL(4)
-      for (int i = 0; i < kAtOnce; ++i)
-        seen += come[i].words[0] ^ come[i].words[1] ^ come[i].words[2] ^ come[i].words[3];
+      for (int i = 0; i < kAtOnce; ++i) seen += come[i].x[0] ^ come[i].x[1] ^ come[i].x[2] ^ come[i].x[3];
     }
-    for (; at < count; at += all) seen += from[at].words[0] ^ from[at].words[1] ^ from[at].words[2] ^ from[at].words[3];
+    for (; at < count; at += all) seen += from[at].x[0] ^ from[at].x[1] ^ from[at].x[2] ^ from[at].x[3];
   }
   task.out[first] = static_cast<float>(seen);
 }
@@ -77,10 +74,13 @@ ESPALIER_ON_DEVICE void multiply_by_mma(const PeakTask& task, Step step) {
       for (int i = 0; i < kSums; ++i) step(sums[i]);
     }
   }
-  Sum all = 0;
+  float all = 0;
   ESPALIER_UNROLL(8)
-  for (int i = 0; i < kSums; ++i) all += sums[i][0] + sums[i][1] + sums[i][2] + sums[i][3];
-  task.out[number_of_thread()] = static_cast<float>(all);
+  for (int i = 0; i < kSums; ++i) {
+    ESPALIER_UNROLL(4)
+    for (int j = 0; j < 4; ++j) all += static_cast<float>(sums[i][j]);
+  }
+  task.out[number_of_thread()] = all;
 }
 ESPALIER_GLOBAL void multiply_int8(const PeakTask task) {
   const unsigned a[4] = {some_bytes(0), some_bytes(1), some_bytes(2), some_bytes(3)};
@@ -93,16 +93,6 @@ constexpr int kBf16Bytes = (kRows + kColumns) * kStep * 2;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// [8 rows][16 bytes] side by side, two for a step.
-__device__ std::uint64_t numbers_at(const std::uint8_t* shared) {
-  cute::GmmaDescriptor out;
-  out.bitfield.start_address_ = static_cast<unsigned>(__cvta_generic_to_shared(shared)) >> 4 & 0x3fff;
-  out.bitfield.leading_byte_offset_ = 128 >> 4;
-  out.bitfield.stride_byte_offset_ = 256 >> 4;
-  out.bitfield.base_offset_ = 0;
-  out.bitfield.layout_type_ = 0;
-  return out;
-}
 template <std::size_t... kI>
 __device__ void step(float (&sums)[sizeof...(kI)], std::uint64_t a, std::uint64_t b, std::index_sequence<kI...>) {
   using cute::SM90::GMMA::Major;
@@ -115,7 +105,10 @@ __device__ void multiply_bf16_here(const PeakTask& task) {
     reinterpret_cast<unsigned*>(shared)[i] = some_bf16(i);
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   simt::meet();
-  const std::uint64_t a = numbers_at(shared), b = numbers_at(shared + kRows * kStep * 2);
+  const auto matrix = [&](int first_row) {  // [8 rows][16 bytes] side by side, two for a step
+    return simt::wgmma_matrix(shared + first_row * kStep * 2, 128, 256, 0);
+  };
+  const std::uint64_t a = matrix(0), b = matrix(kRows);
   float sums[kSums] = {};
   for (int i = 0; i < kSums; ++i) cute::warpgroup_fence_operand(sums[i]);
 #pragma unroll 1

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/generic/each.h"
 #include "kernels/cuda/attention/attention_task.h"
+#include "kernels/cuda/four_words.h"
 
 namespace espalier::cuda {
 
@@ -16,10 +17,6 @@ using kernels::simt::each;
 // What a thread reads at once.
 struct alignas(16) FourFloats {
   float x[4];
-};
-// Sixteen bytes that are loaded at once.
-struct alignas(16) FourWords {
-  std::uint32_t x[4];
 };
 
 // The lowest bits, as many as an element has.

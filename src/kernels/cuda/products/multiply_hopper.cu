@@ -25,13 +25,14 @@
 #include <cstring>
 #include <cute/arch/cluster_sm90.hpp>
 #include <cute/arch/copy_sm90_tma.hpp>
-#include <cute/arch/mma_sm90_desc.hpp>
 #include <cute/arch/mma_sm90_gmma.hpp>
 #include <memory>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "kernels/cuda/simt/wgmma_matrix.h"
 
 namespace espalier::cuda {
 namespace {
@@ -171,14 +172,7 @@ class Kernel {
 
   // The stage's rows as wgmma finds them: [8 rows][128 bytes] side by side, pieces of 16 bytes in the accelerator's order.
   __device__ std::uint64_t rows_of(int slot) const {
-    cute::GmmaDescriptor out;
-    out.bitfield.start_address_ =
-        static_cast<unsigned>(__cvta_generic_to_shared(at(slot) + Plan::kOfPanels)) >> 4 & 0x3fff;
-    out.bitfield.leading_byte_offset_ = 1;  // not looked at
-    out.bitfield.stride_byte_offset_ = 8 * kRowBytes >> 4;
-    out.bitfield.base_offset_ = 0;
-    out.bitfield.layout_type_ = 1;  // 128 bytes
-    return out;
+    return simt::wgmma_matrix(at(slot) + Plan::kOfPanels, 16, 8 * kRowBytes, 1);
   }
 
   template <std::size_t... kI>
